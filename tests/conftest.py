@@ -32,6 +32,7 @@ def _memory_given_back() -> Iterator[None]:
     if keras := sys.modules.get("keras"):
         keras.backend.clear_session(free_memory=False)
     gc.collect()
+    gc.freeze()  # what is left, libraries and their caches, stays until the end
     ctypes.CDLL(None).malloc_trim(0)
 
 

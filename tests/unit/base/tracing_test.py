@@ -1,11 +1,10 @@
 """AutoGraph rewrites functions in files of their own, which a killed process leaves behind: none of ours."""
 
 import pathlib
-import tempfile
+from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
-from tensorflow.python.autograph.impl import api
 
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.exporting import export, replay, scoring
@@ -14,23 +13,17 @@ from pipeline.training.experiment import restore
 from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from tests.shared.parsed import parsed
+from tests.shared.rewritten import recording
 from tests.shared.small_run import small_config, write_small_dataset
 
 
 @pytest.fixture
-def rewritten(monkeypatch) -> list[pathlib.Path]:
-    """For each function that AutoGraph is to rewrite, also if it did so before: where its file would go."""
-    asked = []
-
-    class Recorder:
-        def transform(self, function: object, context: object) -> None:
-            asked.append(pathlib.Path(tempfile.gettempdir()))
-            raise NotImplementedError
-
-    monkeypatch.setattr(api, "_TRANSPILER", Recorder())
-    return asked
+def rewritten() -> Iterator[list[pathlib.Path]]:
+    with recording() as asked:
+        yield asked
 
 
+@pytest.mark.slow  # tests/unit/data/input/batches_test.py looks at what training and evaluation read
 def test_training_evaluation_and_export_rewrite_nothing(tmp_path, monkeypatch, rewritten):
     monkeypatch.setattr(export, "replay_in_fresh_process", replay.replay)
     config = small_config()

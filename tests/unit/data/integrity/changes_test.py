@@ -16,15 +16,14 @@ from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.window import open_window
 from pipeline.data.integrity.changes import Watched
 from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA
+from tests.unit.data.reading.id_stream import SCHEMA, write
 
 SHARD, INDEX = "ids-train.tfrecord-00001-of-00002", "ids-train-00001-of-00002.index"
 
 
 @pytest.fixture
 def directory(tmp_path: pathlib.Path) -> pathlib.Path:
-    rows = [{"id": i, "y": i % 2} for i in range(200)]
-    return write_dataset(tmp_path / "ids", SCHEMA, {"train": rows}).directory
+    return write(tmp_path / "ids", range(200)).directory
 
 
 def watched(directory: pathlib.Path) -> Watched:

@@ -13,8 +13,7 @@ from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.integrity import damage as damage_lib
 from pipeline.data.integrity import scan
 from pipeline.data.integrity.scan import FORMAT, ScanMemory
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA
+from tests.unit.data.reading.id_stream import write
 
 SHARD = "ids-train.tfrecord-00000-of-00002"
 HOUR_NS = 3_600_000_000_000
@@ -23,8 +22,7 @@ HOUR_NS = 3_600_000_000_000
 @pytest.fixture
 def selection(tmp_path: pathlib.Path) -> Selection:
     """Of 60 rows; the first is damaged."""
-    rows = [{"id": i, "y": i % 2} for i in range(60)]
-    directory = write_dataset(tmp_path / "ids", SCHEMA, {"train": rows}).directory
+    directory = write(tmp_path / "ids", range(60)).directory
     flip(directory, 14)
     return select(open_dataset(directory), "train")
 

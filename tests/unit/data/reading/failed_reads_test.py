@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator, Set
 import pytest
 import tensorflow as tf
 
-from pipeline.base import files
 from pipeline.base.errors import TryAgainError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.reading import fetch as fetch_lib
 from pipeline.data.reading import retries
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import BATCH, SCHEMA, ids
+from tests.shared.matrix import quick_cases
+from tests.unit.data.reading.id_stream import BATCH, ids, write
 
 ROWS = 400
 SLOW = fetch_lib.reads_for_latency(0.01)
@@ -26,8 +25,7 @@ SLOW = fetch_lib.reads_for_latency(0.01)
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
-    return write_dataset(tmp_path_factory.mktemp("ids") / "1.0.0", SCHEMA, {"train": rows})
+    return write(tmp_path_factory.mktemp("ids") / "1.0.0", range(ROWS))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,7 +58,9 @@ def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 each_on_one_storage = pytest.mark.parametrize(
-    ("way", "storage"), [("single", "fast"), ("windows", "slow")], indirect=["storage"]
+    ("way", "storage"),
+    quick_cases([("single", "fast"), ("windows", "slow")], [("single", "fast")]),
+    indirect=["storage"],
 )
 
 
@@ -98,7 +98,9 @@ def epochs(selection: Selection, way: str) -> list[int]:
     return ids(selection, way, steps=2 * ROWS // BATCH)
 
 
-@pytest.mark.parametrize(("way", "large"), [("single", True), ("windows", False)])
+@pytest.mark.parametrize(
+    ("way", "large"), quick_cases([("single", True), ("windows", False)], [("single", True)])
+)
 def test_the_order_knows_nothing_of_the_latency(selection, undisturbed, monkeypatch, way: str, large: bool):
     as_it_is = undisturbed(way)
     assert sorted(as_it_is[:ROWS]) == list(range(ROWS))
@@ -111,12 +113,13 @@ def test_the_order_knows_nothing_of_the_latency(selection, undisturbed, monkeypa
 
 @pytest.mark.parametrize(
     ("way", "large", "storage"),
-    [
-        ("single", False, "fast"),
-        ("single", True, "slow"),
-        ("windows", False, "slow"),
-        ("windows", True, "fast"),
-    ],
+    quick_cases(
+        [
+            *(("single", False, "fast"), ("single", True, "slow")),
+            *(("windows", False, "slow"), ("windows", True, "fast")),
+        ],
+        [("single", True, "slow"), ("windows", False, "slow")],
+    ),
     indirect=["storage"],
 )
 def test_nothing_is_lost_where_reads_fail(
@@ -171,21 +174,3 @@ def test_a_file_that_cannot_be_read_ends_the_run_by_name(
 def test_a_file_that_is_gone_is_not_opened_for_ever(selection, storage, tmp_path, way: str):
     with pytest.raises(tf.errors.NotFoundError):
         epochs(with_shard(selection, tmp_path / "gone"), way)
-
-
-def test_what_python_reads_is_tried_again_too():
-    waited, answers = [], iter([OSError(5, "no"), OSError(5, "no"), 7])
-
-    def read() -> int:
-        answer = next(answers)
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
-
-    assert files.retry(read, wait=waited.append) == 7
-    assert waited == list(files.RETRY_WAITS_S[:2])
-
-
-def test_a_file_that_is_not_there_is_not_looked_for_again():
-    with pytest.raises(FileNotFoundError):
-        files.retry(lambda: pathlib.Path("/nowhere").read_bytes(), wait=lambda seconds: 1 / 0)

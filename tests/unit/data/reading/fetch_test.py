@@ -17,8 +17,7 @@ from pipeline.data.reading.plan import plan_reading
 from pipeline.data.reading.sharding import Share
 from pipeline.data.statistics import loading
 from tests.shared.small_run import write_small_dataset
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA
+from tests.unit.data.reading.id_stream import write
 
 SHARD = [0, 1, 1, 0, 1]
 ORDINAL = [0, 3, 4, 7, 8]
@@ -27,8 +26,7 @@ ORDINAL = [0, 3, 4, 7, 8]
 @pytest.fixture(scope="module")
 def lookups(tmp_path_factory: pytest.TempPathFactory) -> tuple[fetch.Offsets, fetch.Offsets]:
     """From memory, and from the indexes."""
-    rows = [{"id": i, "y": i % 2} for i in range(20)]
-    dataset = write_dataset(tmp_path_factory.mktemp("ids") / "1.0.0", SCHEMA, {"train": rows}, shards=2)
+    dataset = write(tmp_path_factory.mktemp("ids") / "1.0.0", range(20), shards=2)
     held = fetch.offsets_of(select(dataset, "train").shards)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards_lib, "HELD_RECORDS", 1)

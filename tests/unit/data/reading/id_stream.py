@@ -1,9 +1,12 @@
 """Datasets of nothing but ids and labels, on which orders of rows are tested."""
 
 import dataclasses
+import pathlib
+from collections.abc import Iterable
 
 import numpy as np
 
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.input.training import training_recipe
 from pipeline.data.reading import stream
@@ -11,6 +14,7 @@ from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import Share
 from pipeline.data.schema.feature_types import Categorical, Label
 from pipeline.data.schema.schema import Schema
+from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(
     name="ids",
@@ -21,6 +25,12 @@ SCHEMA = Schema(
 )
 
 BATCH, REPLICAS = 20, 4  # of `ids`
+
+
+def write(directory: pathlib.Path, numbers: Iterable[int], **how: object) -> Dataset:
+    """A dataset of these ids; `how` goes to `write_dataset`."""
+    rows = [{"id": number, "y": number % 2} for number in numbers]
+    return write_dataset(directory, SCHEMA, {"train": rows}, **how)
 
 
 def ids(

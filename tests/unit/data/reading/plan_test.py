@@ -12,15 +12,13 @@ from pipeline.data.reading import plan as plan_module
 from pipeline.data.reading.plan import SHUFFLES, Mixture, Part, ReadPlan, WayName, plan_reading
 from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.stream import WAYS
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA
+from tests.unit.data.reading.id_stream import write
 
 SHARE = Share(global_batch=8)
 
 
 def selection(directory: pathlib.Path, layout: str = "rows") -> Selection:
-    rows = [{"id": i, "y": i % 2} for i in range(10)]
-    return select(write_dataset(directory, SCHEMA, {"train": rows}, layout=layout), "train")
+    return select(write(directory, range(10), layout=layout), "train")
 
 
 def plan(data: Selection | Mixture, shuffle: str) -> ReadPlan:

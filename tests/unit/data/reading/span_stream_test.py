@@ -11,6 +11,7 @@ import pytest
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.window import open_window
+from tests.shared.matrix import quick_cases
 from tests.shared.tiny_dataset import write_dataset
 from tests.unit.data.reading.id_stream import BATCH, SCHEMA, ids
 
@@ -57,13 +58,20 @@ def check_ledger(found: Sequence[int], rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "layout"), [("windows", "rows"), ("windows", "blocks"), ("mapped", "blocks")]
+    ("way", "layout", "hosts"),
+    quick_cases(
+        [
+            *(("windows", "rows", hosts) for hosts in ((2, 1), (1, 2, 1, 1))),
+            *((way, "blocks", (1, 2, 1, 1)) for way in ("windows", "mapped")),
+        ],
+        [("windows", "rows", (2, 1))],
+    ),
 )
-def test_a_ledger_over_spans_resumes_and_changing_hosts(published, way: str, layout: str):
+def test_a_ledger_over_spans_resumes_and_changing_hosts(published, way: str, layout: str, hosts: tuple):
     part, rows = select(published[layout][0], "train"), sum(SIZES[layout])
     end = int(2.2 * rows / BATCH)
-    stops = [0, *sorted(random.Random(way + layout).sample(range(1, end), 3)), end]
-    check_ledger(ledger(part, way, stops=stops, hosts=(1, 2, 1, 1)), rows)
+    stops = [0, *sorted(random.Random(way + layout).sample(range(1, end), len(hosts) - 1)), end]
+    check_ledger(ledger(part, way, stops=stops, hosts=hosts), rows)
 
 
 def test_the_order_is_that_of_one_dataset_of_the_same_rows(published):

@@ -16,20 +16,24 @@ from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.stream import WAYS
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import BATCH, SCHEMA, ids, numbers_of
+from tests.shared.matrix import quick_cases
+from tests.unit.data.reading.id_stream import BATCH, SCHEMA, ids, numbers_of, write
 
 ROWS = 2_500  # three blocks of 1,024 rows, the last one not full
 ALL = [(name, layout) for name, way in WAYS.items() for layout in way.layouts]
 of_every_way = pytest.mark.parametrize(("way", "layout"), ALL)
-FETCHING = [each for each in ALL if each[0] != "mapped"]
+
+
+def of(ways: list[tuple[str, str]], *, quick: str) -> pytest.MarkDecorator:
+    """All these ways with their layout; tracing one takes seconds, and the quick way stands for all."""
+    cases = quick_cases(ways, [each for each in ways if each[0] == quick])
+    return pytest.mark.parametrize(("way", "layout"), cases)
 
 
 def publish(directory: pathlib.Path, *, layout: str, shards: int) -> Dataset:
     """Ids in random order, as the converter's hash leaves them."""
     order = np.random.default_rng(0).permutation(ROWS).tolist()
-    rows = [{"id": i, "y": i % 2} for i in order]
-    return write_dataset(directory, SCHEMA, {"train": rows}, shards=shards, layout=layout)
+    return write(directory, order, shards=shards, layout=layout)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +69,17 @@ def undisturbed(selections, small_parts) -> Callable[[str, str], list[int]]:
     return functools.cache(lambda way, layout: ids(selections[layout], way, steps=3 * ROWS // BATCH))
 
 
+@pytest.fixture(scope="module")
+def stored_ids(selections) -> Callable[[str], list[int]]:
+    """The ids of a layout in stored order."""
+
+    def read(layout: str) -> list[int]:
+        rows = [rows for _, rows in windows.stored_rows(selections[layout])]
+        return np.concatenate([parse_rows(each, SCHEMA)[0]["id"] for each in rows]).tolist()
+
+    return functools.cache(read)
+
+
 @of_every_way
 def test_every_epoch_holds_every_row_once_in_an_order_of_its_own(undisturbed, way: str, layout: str):
     stream = undisturbed(way, layout)
@@ -74,17 +89,20 @@ def test_every_epoch_holds_every_row_once_in_an_order_of_its_own(undisturbed, wa
     assert all(a != b for a, b in itertools.combinations(epochs, 2))
 
 
-@of_every_way
-def test_parts_of_a_split_are_read_like_whole_ones(datasets, way: str, layout: str):
+@of(ALL, quick="mapped")
+def test_parts_of_a_split_are_read_like_whole_ones(datasets, stored_ids, way: str, layout: str):
     selection = select(datasets[layout], "train[100:300]+train[1500:2300]")
     stream = ids(selection, way, steps=1_000 // BATCH)
-    stored = stored_ids(datasets[layout])
+    stored = stored_ids(layout)
     assert sorted(stream) == sorted([*stored[100:300], *stored[1500:2300]])
 
 
 @pytest.mark.parametrize(
     ("way", "layout", "has_offsets"),  # whether TensorFlow reads TFRecords from an offset
-    [("single", "rows", True), ("windows", "rows", False), ("windows", "blocks", True)],
+    quick_cases(
+        [("single", "rows", True), ("windows", "rows", False), ("windows", "blocks", True)],
+        [("single", "rows", True)],
+    ),
 )
 def test_offsets_are_looked_up_in_the_indexes_where_they_are_too_many_to_hold(
     datasets, undisturbed, monkeypatch: pytest.MonkeyPatch, way: str, layout: str, has_offsets: bool
@@ -97,16 +115,16 @@ def test_offsets_are_looked_up_in_the_indexes_where_they_are_too_many_to_hold(
 
 
 @of_every_way
-def test_from_any_position_the_rest_is_the_same(selections, undisturbed, way: str, layout: str):
+def test_from_any_position_the_rest_is_the_same(selections, undisturbed, capfd, way: str, layout: str):
     position = 2 * ROWS - 7
-    rest = ids(selections[layout], way, position=position, steps=10)
-    assert rest == undisturbed(way, layout)[position : position + 10 * BATCH]
+    rest = ids(selections[layout], way, position=position, steps=20)
+    assert rest == undisturbed(way, layout)[position : position + 20 * BATCH]
+    # Slices that were cut again filled the terminals of those who have a GPU.
+    assert "SubBuffer" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("way", "layout"),
-    [each if each[0] == "windows" else pytest.param(*each, marks=pytest.mark.slow) for each in ALL],
-)
+@of_every_way
+@pytest.mark.slow  # span_stream_test.py has a quick one
 def test_a_ledger_over_resumes_and_changing_hosts(selections, undisturbed, way: str, layout: str):
     """Stopped and resumed at odd steps, by 2, 4 and 1 hosts; an epoch ends while four and one read."""
     stops = (0, 31, 127, 251)  # an epoch has 125 steps
@@ -120,45 +138,45 @@ def test_a_ledger_over_resumes_and_changing_hosts(selections, undisturbed, way: 
 @pytest.mark.parametrize(
     ("part", "position"),
     [
-        ("train", 2_470),  # whose rows end in a later epoch
+        pytest.param("train", 2_470, marks=pytest.mark.slow),  # whose rows end in a later epoch
         ("train[100:300]+train[1500:2300]", 1_234),
     ],
 )
-def test_numbers_tell_which_rows_are_read(datasets, way: str, layout: str, part: str, position: int):
+def test_numbers_tell_which_rows_are_read(
+    datasets, stored_ids, way: str, layout: str, part: str, position: int
+):
     whole = select(datasets[layout], part)
     damaged = whole.without([1])  # a record of the second hundred, or a block
     plan = ReadPlan(data=damaged, ways=(way,), seed=1, position=position, share=Share(global_batch=BATCH))
     positions, numbers = numbers_of(plan, rows=100)
     assert positions.tolist() == list(range(position, position + 100))
     assert not numbers[:, 0].any()
-    stored = np.array(stored_ids(datasets[layout]))
+    stored = np.array(stored_ids(layout))
     assert stored[numbers[:, 1]].tolist() == ids(damaged, way, position=position, steps=5)
 
 
-@of_every_way
+@of(ALL, quick="mapped")
 def test_another_seed_gives_another_order(selections, undisturbed, way: str, layout: str):
     assert ids(selections[layout], way, steps=5, seed=2) != undisturbed(way, layout)[: 5 * BATCH]
 
 
 @of_every_way
-def test_neighbours_come_from_all_over_the_data(datasets, undisturbed, way: str, layout: str):
+def test_neighbours_come_from_all_over_the_data(stored_ids, undisturbed, way: str, layout: str):
     if (way, layout) == ("windows", "blocks"):
         pytest.skip("a window of two of the three blocks; the next test holds what it promises")
     stream = np.array(undisturbed(way, layout)[:ROWS])
-    stored_at = np.argsort(stored_ids(datasets[layout]))[stream]
+    stored_at = np.argsort(stored_ids(layout))[stream]
     distance = np.abs(np.diff(stored_at)).mean() / ROWS
     assert distance > 0.25  # of two random rows: 1/3
 
 
-def test_neighbours_from_windows_of_blocks_come_from_all_blocks_of_the_window(datasets, undisturbed):
+def test_neighbours_from_windows_of_blocks_come_from_all_blocks_of_the_window(stored_ids, undisturbed):
     stream = undisturbed("windows", "blocks")[: 5 * BATCH]
-    block_of = np.argsort(stored_ids(datasets["blocks"])) // 1024
+    block_of = np.argsort(stored_ids("blocks")) // 1024
     assert len(set(block_of[stream])) > 1
 
 
-@pytest.mark.parametrize(
-    ("way", "layout"), [each for each in ALL if each != ("windows", "blocks")]
-)  # a block ends with its shard
+@of([each for each in ALL if each != ("windows", "blocks")], quick="windows")  # a block ends with its shard
 def test_the_order_knows_nothing_of_the_shards(undisturbed, in_five_shards, way: str, layout: str):
     other = select(in_five_shards[layout], "train")
     assert len(other.shards.paths) == 5
@@ -176,7 +194,7 @@ def test_the_global_order_knows_nothing_of_the_layout(undisturbed):
     assert undisturbed("single", "rows") == undisturbed("mapped", "blocks")
 
 
-@pytest.mark.parametrize(("way", "layout"), FETCHING)
+@of([each for each in ALL if each[0] != "mapped"], quick="single")
 @pytest.mark.parametrize(
     ("has_offsets", "large_bytes"),
     [
@@ -193,19 +211,6 @@ def test_records_are_the_same_however_they_are_fetched(
     assert read == undisturbed(way, layout)[100 : 100 + 10 * BATCH]
 
 
-@pytest.mark.parametrize(("way", "layout"), [("windows", "rows"), ("windows", "blocks")])
-def test_reading_logs_no_errors_of_tensorflow(selections, capfd, way: str, layout: str):
-    """Slices that were cut again filled the terminals of those who have a GPU."""
-    ids(selections[layout], way, steps=20)
-    assert "SubBuffer" not in capfd.readouterr().err
-
-
-def stored_ids(dataset: Dataset) -> list[int]:
-    """The ids in stored order."""
-    rows = [rows for _, rows in windows.stored_rows(select(dataset, "train"))]
-    return np.concatenate([parse_rows(each, SCHEMA)[0]["id"] for each in rows]).tolist()
-
-
 @pytest.mark.parametrize("layout", ["rows", "blocks"])
-def test_stored_order_holds_every_row_once(datasets, layout: str):
-    assert sorted(stored_ids(datasets[layout])) == list(range(ROWS))
+def test_stored_order_holds_every_row_once(stored_ids, layout: str):
+    assert sorted(stored_ids(layout)) == list(range(ROWS))

@@ -1,6 +1,7 @@
 """Canonical shards: batches are the same on any number of hosts, and each host reads its part alone."""
 
 import functools
+import itertools
 import pathlib
 from collections.abc import Iterator
 
@@ -17,8 +18,8 @@ from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.windows import Unit
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA
+from tests.shared.matrix import quick_cases
+from tests.unit.data.reading.id_stream import SCHEMA, write
 
 ROWS, BATCH = 5_003, 192
 STEPS = 2 * ROWS // BATCH  # nearly two epochs, the second of which begins within a batch
@@ -34,8 +35,7 @@ def small_parts() -> Iterator[None]:
 
 
 def publish(directory: pathlib.Path, *, layout: str = "rows") -> Dataset:
-    rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
-    return write_dataset(directory, SCHEMA, {"train": rows}, layout=layout)
+    return write(directory, range(ROWS), layout=layout)
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,17 @@ def test_every_epoch_holds_every_row_once(whole):
 
 
 # 3 and 6 hosts cut canonical shards, 96 share them.
-@pytest.mark.parametrize(("hosts", "host"), [(2, 1), (3, 1), (6, 4), (16, 15), (64, 0), (64, 37), (96, 50)])
-@pytest.mark.parametrize("step", [0, 31])
+@pytest.mark.parametrize(
+    ("hosts", "host", "step"),
+    quick_cases(
+        [
+            (*hosts, step)
+            for hosts in ((2, 1), (3, 1), (6, 4), (16, 15), (64, 0), (64, 37), (96, 50))
+            for step in (0, 31)
+        ],
+        [(3, 1, 31), (64, 37, 0), (96, 50, 31)],
+    ),
+)
 def test_a_host_reads_its_run_of_the_same_batches(selection, whole, hosts: int, host: int, step: int):
     size = BATCH // hosts
     run = whole[step:, host * size : (host + 1) * size]
@@ -105,8 +114,17 @@ def test_a_host_does_not_read_what_others_read(whole, tmp_path):
         epoch(0)
 
 
-@pytest.mark.parametrize(("layout", "batch"), [("rows", 512), ("blocks", 4096)])
-@pytest.mark.parametrize(("is_slow", "are_held"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("layout", "batch", "is_slow", "are_held"),
+    quick_cases(
+        [
+            (*of, *how)
+            for of in (("rows", 512), ("blocks", 4096))
+            for how in ((False, True), (True, True), (False, False))
+        ],
+        [("rows", 512, True, True), ("blocks", 4096, False, False)],
+    ),
+)
 def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
     tmp_path, monkeypatch, layout: str, batch: int, is_slow: bool, are_held: bool
 ):
@@ -127,8 +145,7 @@ def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
     assert sorted(found[:ROWS]) == sorted(found[ROWS:]) == list(range(ROWS))
 
 
-@pytest.mark.parametrize("services", [2, 3])
-@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize(("hosts", "services"), quick_cases(itertools.product((1, 3), (2, 3)), [(3, 2)]))
 def test_services_that_take_turns_read_every_batch_once(selection, whole, hosts: int, services: int):
     """Where batches are not cut: images that are mixed with their neighbours."""
     size = BATCH // hosts
@@ -177,9 +194,18 @@ def units_of(shards: CanonicalShards, *, first: int, seed: int, chunks: int):
         )
 
 
-@pytest.mark.parametrize(("first", "end"), [(0, 8), (2, 5), (7, 8)])
-@pytest.mark.parametrize("start", [0, 48, 61])
-@pytest.mark.parametrize("chunks", [1, 3])
+@pytest.mark.parametrize(
+    ("first", "end", "start", "chunks"),
+    quick_cases(
+        [
+            (*of, start, chunks)
+            for of in ((0, 8), (2, 5), (7, 8))
+            for start in (0, 48, 61)
+            for chunks in (1, 3)
+        ],
+        [(0, 8, 61, 3), (2, 5, 48, 1), (7, 8, 0, 3)],
+    ),
+)
 def test_rows_come_out_in_the_order_of_the_stream(first: int, end: int, start: int, chunks: int):
     shards = CanonicalShards(global_batch=WOVEN_BATCH, count=8, first=first, end=end)
     scalar, places, rows = tf.TensorSpec([], tf.int64), *CHUNKS
