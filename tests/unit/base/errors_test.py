@@ -70,13 +70,8 @@ def test_a_terminal_of_another_encoding_gets_what_it_can_show(monkeypatch: pytes
 
 # The nearest name is that which a person meant.
 FLAGS = (
-    "dataset",
-    "workdir",
-    "config.global_batch",
-    "config.image_size",
-    "config.evaluation.global_batch",
-    "config.optimizer.learning_rate",
-    "config.train.epochs",
+    *("dataset", "workdir", "config.global_batch", "config.image_size", "config.evaluation.global_batch"),
+    *("config.optimizer.learning_rate", "config.train.epochs"),
 )
 
 

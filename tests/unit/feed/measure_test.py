@@ -14,6 +14,7 @@ from pipeline.data.input.stages import Recipe, Stage
 from pipeline.data.reading.sharding import host_cores
 from pipeline.feed import measure
 from pipeline.feed.measure import Drawn, Span, Uncached, hold, per_stage, size_of
+from tests.shared.matrix import quick_cases
 
 SPAN = Span(wall_s=10.0, cpu_s=5.0, queued_s=0.0, others_s=0.0)
 DRAWN = Drawn(elements=[1, 10, 10, 2], seconds=[2.0, 1.0, 1.0, 6.0], span=SPAN, memory_bytes=9)
@@ -85,7 +86,7 @@ def first_of_each(recipe: Recipe) -> dict[str, tuple]:
     }
 
 
-@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("each", quick_cases([False, True], [True]))
 def test_small_groups_are_batched_after_their_stages(each: bool):
     add = dataclasses.replace(ADD, each=each)
     stages = first_of_each(Recipe(read=lambda: numbers(3), rows_read=3, batch=4, stages=(add, DROP)))

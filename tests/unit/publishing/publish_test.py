@@ -16,6 +16,7 @@ from pipeline.publishing import publish, versions
 from tests.shared import plain_export
 from tests.shared.fixtures.serving import AT, Put, names
 from tests.shared.full_disk import no_room
+from tests.shared.matrix import quick_cases
 
 
 def refused(*_: object) -> None:
@@ -153,8 +154,7 @@ def test_an_altered_journal_is_not_guessed(serving, put: Put):
 
 
 def test_a_copy_of_the_directory_without_its_journal_goes_on(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     publish.take_back(serving, 2, reason="slow", at=AT)
     (serving / ".journal.json").unlink()
     assert publish.quarantined(serving).keys() == {"c2"}
@@ -208,7 +208,7 @@ def three(serving, export, put: Put) -> pathlib.Path:
     return serving
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", quick_cases(ACTS, [publish_another, take_back, collect]))
 def test_a_kill_at_any_step_is_as_if_there_was_none(three: pathlib.Path, tmp_path, act: Act):
     undisturbed = tmp_path / "undisturbed" / "serving" / "taxi"
     shutil.copytree(tmp_path / "export", undisturbed.parent.parent / "export")

@@ -60,8 +60,7 @@ def fill_with_a_list(version: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("harm", [cut, remove, hang, retell, respace, renumber, lead_out, fill_with_a_list])
 def test_a_damaged_version_is_none(serving, put: Put, harm):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     harm(serving / "2")
     assert versions.versions(serving) == [1]
     for number in versions.numbers(serving)[1:]:

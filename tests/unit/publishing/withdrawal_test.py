@@ -25,8 +25,7 @@ def rollback(directory: pathlib.Path, to: int) -> int:
 
 
 def test_the_version_before_is_newest_when_one_is_taken_back(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     assert take_back(serving, 2) == 1
     assert versions.versions(serving) == [1]
     assert names(serving / ".quarantine") == {"2"}
@@ -42,8 +41,7 @@ def test_a_cycle_that_was_taken_back_is_never_published_again(serving, put: Put)
 
 
 def test_taking_back_twice_changes_nothing(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     assert [take_back(serving, 2), take_back(serving, 2)] == [1, 1]
     assert put("c3") == 3
 
@@ -66,16 +64,14 @@ def test_a_version_that_was_never_there_is_not_taken_back(serving, put: Put):
 
 
 def test_a_damaged_version_can_be_taken_back(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     (serving / "2" / "publication.json").unlink()
     assert take_back(serving, 2) == 1
     assert publish.quarantined(serving).keys() == {"c2"}
 
 
 def test_a_full_disk_does_not_keep_a_bad_version(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     with no_room(0), pytest.raises(TryAgainError, match="disk that is full"):
         take_back(serving, 2)
     assert versions.versions(serving) == [1]
@@ -103,15 +99,13 @@ def test_documents_are_rolled_back_with_the_model(serving, export, put: Put):
 
 
 def test_rolling_back_twice_is_rolling_back_once(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     assert [rollback(serving, 1), rollback(serving, 1), rollback(serving, 3)] == [3, 3, 3]
     assert versions.versions(serving) == [1, 3]
 
 
 def test_rolling_back_again_follows_what_was_published_since(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     rollback(serving, 1)
     put("c3")
     assert rollback(serving, 1) == 5
@@ -122,9 +116,7 @@ def test_rolling_back_again_follows_what_was_published_since(serving, put: Put):
 
 @pytest.mark.parametrize("to", [0, 2, 9])
 def test_a_version_that_is_not_there_is_not_rolled_back_to(serving, put: Put, to: int):
-    put("c1")
-    put("c2")
-    put("c3")
+    put("c1"), put("c2"), put("c3")
     take_back(serving, 2)
     with pytest.raises(InputError, match="published: 1, 3"):
         rollback(serving, to)
@@ -132,8 +124,7 @@ def test_a_version_that_is_not_there_is_not_rolled_back_to(serving, put: Put, to
 
 
 def test_a_damaged_version_is_not_rolled_back_to(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     damage(serving, 1)
     with pytest.raises(InputError, match="bytes are not those that were published"):
         rollback(serving, 1)
@@ -142,8 +133,7 @@ def test_a_damaged_version_is_not_rolled_back_to(serving, put: Put):
 
 @pytest.mark.parametrize("lost", ["damaged", "gone"])
 def test_rolling_back_to_the_newest_helps_where_the_champion_disappeared(serving, put: Put, lost: str):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     if lost == "gone":
         (serving / "2").rename(serving / "..2")
     else:
@@ -153,8 +143,7 @@ def test_rolling_back_to_the_newest_helps_where_the_champion_disappeared(serving
 
 
 def test_a_full_disk_stops_a_rollback_before_anything_moved(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     with no_room(100), pytest.raises(TryAgainError):
         rollback(serving, 1)
     assert versions.versions(serving) == [1, 2]
@@ -171,8 +160,7 @@ def test_old_versions_are_collected(serving, put: Put):
 
 
 def test_the_newest_is_never_collected(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     assert publish.collect(serving, keep=1) == [1]
     assert versions.versions(serving) == [2]
     with pytest.raises(InputError, match="at least 1"):
@@ -180,8 +168,7 @@ def test_the_newest_is_never_collected(serving, put: Put):
 
 
 def test_a_damaged_newest_does_not_cost_the_last_that_is_whole(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     (serving / "2" / "saved_model.pb").unlink()
     assert publish.collect(serving, keep=1) == []
     assert versions.versions(serving) == [1]
@@ -190,8 +177,7 @@ def test_a_damaged_newest_does_not_cost_the_last_that_is_whole(serving, put: Put
 def test_what_was_not_published_here_is_not_collected(serving, put: Put):
     (serving / "1").mkdir(parents=True)
     (serving / "1" / "saved_model.pb").write_bytes(b"put there by hand")
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     assert publish.collect(serving, keep=1) == [2]
     assert (serving / "1" / "saved_model.pb").exists()
 

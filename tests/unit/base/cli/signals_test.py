@@ -13,8 +13,7 @@ from pipeline.base import files
 from pipeline.data.dataset import manifest, shards
 from pipeline.data.dataset.manifest import Dataset
 from tests.house.imports import ROOT
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA
+from tests.unit.data.reading.id_stream import write
 
 START = """
 import os, signal, sys
@@ -49,8 +48,8 @@ def test_it_ends_the_imports():
     assert ended(f"press()\n{LOST}") == (130, "", 1)
 
 
-def test_what_runs_is_cleaned_up():
-    code = """
+CASES = {
+    "what runs is cleaned up": """
 def work():
     try:
         press()
@@ -58,24 +57,16 @@ def work():
         press()
         print("cleaned up")
 handler.guard(work)
-"""
-    assert ended(code) == (130, "cleaned up\n", 1)
-
-
-def test_an_error_that_a_library_makes_of_it_is_not_told():
-    code = """
+""",
+    "an error that a library makes of it is not told": """
 def work():
     try:
         press()
     except KeyboardInterrupt as error:
         raise ImportError("half a module") from error
 handler.guard(work)
-"""
-    assert ended(code) == (130, "", 1)
-
-
-def test_an_error_that_a_job_makes_of_it_is_not_told_as_bad_input():
-    code = """
+""",
+    "an error that a job makes of it is not told as bad input": """
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError
@@ -85,12 +76,8 @@ def main(argv):
     except KeyboardInterrupt as error:
         raise InputError("the run", received="RuntimeError", expected="none", action="None.") from error
 run_command(main, Command(name="job", description="", flags={}))
-"""
-    assert ended(code) == (130, "", 1)
-
-
-def test_it_is_not_lost_where_it_comes_again_after_the_work():
-    code = """
+""",
+    "it is not lost where it comes again after the work": """
 class Owner:
     def __del__(self):
         press()
@@ -99,12 +86,8 @@ def work():
     del owner
     raise ValueError("the worker was interrupted")
 handler.guard(work)
-"""
-    assert ended(code) == (130, "", 1)
-
-
-def test_it_comes_again_where_python_could_not_raise_it():
-    code = """
+""",
+    "it comes again where python could not raise it": """
 import threading
 class Owner:
     def __del__(self):
@@ -114,12 +97,8 @@ def work():
     del owner
     threading.Event().wait()
 handler.guard(work)
-"""
-    assert ended(code) == (130, "", 1)
-
-
-def test_it_comes_again_where_a_library_kept_it_to_itself():
-    code = """
+""",
+    "it comes again where a library kept it to itself": """
 import threading
 def work():
     try:
@@ -131,12 +110,8 @@ def work():
     finally:
         print("cleaned up")
 handler.guard(work)
-"""
-    assert ended(code) == (130, "cleaned up\n", 1)
-
-
-def test_threads_that_miss_a_worker_afterwards_are_silent():
-    code = """
+""",
+    "threads that miss a worker afterwards are silent": """
 import threading
 def fail():
     raise RuntimeError("the worker is gone")
@@ -148,8 +123,14 @@ def work():
         thread.start()
         thread.join()
 handler.guard(work)
-"""
-    assert ended(code) == (130, "", 1)
+""",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_ends_the_command_in_one_line(name: str):
+    told = "cleaned up\n" if "cleaned up" in CASES[name] else ""
+    assert ended(CASES[name]) == (130, told, 1)
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
@@ -323,8 +304,7 @@ BLOCKS = 6_000  # 40 MB: TensorFlow copies files of a few
 
 def large_blocks(directory: pathlib.Path) -> Dataset:
     """One shard that holds the same block again and again."""
-    rows = [{"id": i, "y": i % 2} for i in range(1024)]
-    dataset = write_dataset(directory, SCHEMA, {"train": rows}, shards=1, layout="blocks")
+    dataset = write(directory, range(1024), shards=1, layout="blocks")
     (shard,) = dataset.shards("train")
     name, block = shards.file_name(shard.path), (directory / shard.path).read_bytes()
     (directory / shard.path).write_bytes(block * BLOCKS)

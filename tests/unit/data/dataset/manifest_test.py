@@ -44,13 +44,6 @@ def test_equal_content_has_an_equal_digest_and_other_content_another(dataset, tm
     assert same.manifest.digest == dataset.manifest.digest != other.manifest.digest
 
 
-def test_a_layout_that_nobody_reads_is_refused(dataset):
-    other = dataclasses.replace(dataset.manifest, layout="columns")
-    (dataset.directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(other))
-    with pytest.raises(InputError, match=r"unreadable content \(ValueError\(\"layout 'columns'\"\)\)"):
-        manifest_lib.open_dataset(dataset.directory)
-
-
 def test_statistics_that_are_none_are_named(dataset):
     republish(dataset.directory, {manifest_lib.STATISTICS_FILE_NAME: b"garbage"})
     with pytest.raises(InputError, match=r"statistics.pb: received not a statistics message"):
@@ -71,8 +64,11 @@ def test_an_unknown_split_is_named_with_those_there_are(dataset):
 
 def test_a_truncated_or_deleted_shard_is_named(dataset):
     shard = dataset.directory / "tiny-train.tfrecord-00001-of-00002"
+    size = shard.stat().st_size
     shard.write_bytes(shard.read_bytes()[:-1])
-    with pytest.raises(InputError, match=r"tiny-train\.tfrecord-00001-of-00002: received \d+ bytes"):
+    with pytest.raises(
+        InputError, match=rf"{shard.name}: received {size - 1:,} bytes; expected {size:,} bytes"
+    ):
         manifest_lib.open_dataset(dataset.directory)
     shard.unlink()
     with pytest.raises(InputError, match="received no such file"):
@@ -167,19 +163,21 @@ def test_a_value_of_the_wrong_type_is_unreadable_though_the_digest_is_right(data
         manifest_lib.load(with_file(dataset, **changes).directory)
 
 
-def test_a_file_that_is_listed_twice_is_unreadable(dataset):
-    shards = dataset.manifest.splits["train"]
-    changed = dataclasses.replace(dataset.manifest, splits={"train": (*shards, shards[0])})
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (lambda train: {"layout": "columns"}, r"\(ValueError\(\"layout 'columns'\"\)\)"),
+        (lambda train: {"splits": {"train": (*train, train[0])}}, r".*00000-of-00002' is listed twice"),
+        (
+            lambda train: {"splits": {"train": tuple(dataclasses.replace(s, rows=1 << 62) for s in train)}},
+            r".*9,223,372,036,854,775,808 rows",
+        ),
+    ],
+)
+def test_a_manifest_that_cannot_be_is_unreadable(dataset, changes, message: str):
+    changed = dataclasses.replace(dataset.manifest, **changes(dataset.manifest.splits["train"]))
     (dataset.directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(changed))
-    with pytest.raises(InputError, match=rf"unreadable content .*{shards[0].path}' is listed twice"):
-        manifest_lib.load(dataset.directory)
-
-
-def test_more_rows_than_can_be_numbered_are_unreadable(dataset):
-    shards = [dataclasses.replace(shard, rows=1 << 62) for shard in dataset.manifest.splits["train"]]
-    changed = dataclasses.replace(dataset.manifest, splits={"train": tuple(shards)})
-    (dataset.directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(changed))
-    with pytest.raises(InputError, match=r"unreadable content .*9,223,372,036,854,775,808 rows"):
+    with pytest.raises(InputError, match=f"unreadable content {message}"):
         manifest_lib.load(dataset.directory)
 
 

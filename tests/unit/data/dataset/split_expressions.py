@@ -1,15 +1,9 @@
-r"""Expressions of splits, and the rows that Penstock and TensorFlow Datasets select by them.
-
-  python -m tests.unit.data.dataset.split_expressions
-
-reads the rows of all of them with `tfds.builder_from_directory(...).as_dataset(split)`; the test a few.
-"""
+"""Expressions of splits, and the rows that Penstock and TensorFlow Datasets select by them."""
 
 import functools
 import itertools
 import pathlib
 import random
-import tempfile
 
 import numpy as np
 import tensorflow as tf
@@ -98,18 +92,3 @@ def selected(dataset: Dataset, expression: str) -> list[int] | None:
         return rows_of(select(dataset, expression))
     except InputError:
         return None
-
-
-def main() -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        dataset = write(pathlib.Path(directory))
-        builder = tfds.builder_from_directory(dataset.directory)
-        found = {expression: selected(dataset, expression) for expression in expressions()}
-        taken = {expression: rows for expression, rows in found.items() if rows is not None}
-        wrong = [each for each, rows in taken.items() if rows != rows_read_by_tfds(builder, each)]
-        print(f"{len(found)} expressions: {len(taken)} selected, {len(found) - len(taken)} refused")
-        print(f"not the rows of TFDS: {', '.join(wrong) or 'none'}")
-
-
-if __name__ == "__main__":
-    main()

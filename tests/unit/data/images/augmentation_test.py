@@ -20,6 +20,7 @@ from pipeline.data.images.augmentation import Augmentation
         ("crop_area", (0.5, 0.1), "two rising fractions"),
         ("crop_area", (0.0, 1.0), "two rising fractions"),
         ("crop_aspect", (2.0, 1.0), "two rising numbers"),
+        *((name, alpha, "0 to 10") for name in ("mixup", "cutmix") for alpha in (-0.1, 11.0, float("nan"))),
     ],
 )
 def test_what_is_out_of_range_is_refused(field, value, expected):

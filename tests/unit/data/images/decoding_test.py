@@ -28,7 +28,7 @@ FILES = {
 @functools.cache  # tracing takes far longer than decoding
 def traced(channels: int, max_pixels: int) -> Callable[[tf.Tensor], tf.Tensor]:
     decode = functools.partial(decode_image, channels=channels, max_pixels=max_pixels)
-    return tf.function(decode, input_signature=[tf.TensorSpec([], tf.string)])
+    return tf.function(decode, autograph=False, input_signature=[tf.TensorSpec([], tf.string)])
 
 
 @functools.cache
@@ -38,7 +38,8 @@ def traced_crop() -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     def cropped(data: tf.Tensor, box: tf.Tensor) -> tf.Tensor:
         return decode_crop(data, lambda _: box, (12, 12, 3), max_pixels=10_000)
 
-    return tf.function(cropped, input_signature=[tf.TensorSpec([], tf.string), tf.TensorSpec([4], tf.int32)])
+    signature = [tf.TensorSpec([], tf.string), tf.TensorSpec([4], tf.int32)]
+    return tf.function(cropped, autograph=False, input_signature=signature)
 
 
 def decoded(data: bytes, *, channels: int = 3, max_pixels: int = 1_000) -> np.ndarray:

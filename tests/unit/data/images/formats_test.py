@@ -14,8 +14,10 @@ from tests.conformance.pictures.subtypes import exif
 from tests.shared.pictures import encode, noise, smooth
 
 BOX = (2, 6, 16, 8)  # top, left, height and width, in the picture as it is seen
-DECODE = tf.function(lambda data: decode_image(data, channels=3, max_pixels=10_000))
-CROP = tf.function(lambda data: decode_crop(data, lambda _: tf.constant(BOX), (16, 8, 3), max_pixels=10_000))
+DECODE = tf.function(lambda data: decode_image(data, channels=3, max_pixels=10_000), autograph=False)
+CROP = tf.function(
+    lambda data: decode_crop(data, lambda _: tf.constant(BOX), (16, 8, 3), max_pixels=10_000), autograph=False
+)
 
 
 def picture(orientation: int) -> tuple[tf.Tensor, np.ndarray]:

@@ -113,7 +113,8 @@ def test_every_operation_is_drawn_in_every_direction_that_it_has(channels, outco
     apply = tf.function(
         lambda index: rand_augment.rand_augment(
             pixels, Draws(seed=0, index=index), operations=1, magnitude=9.0
-        )
+        ),
+        autograph=False,
     )
     seen = {apply(tf.constant(index, tf.int64)).numpy().tobytes() for index in range(300)}
     assert len(seen) == outcomes

@@ -9,6 +9,11 @@ from pipeline.data.preprocessing.numbers import FARTHEST, bin_ids, bounded, stan
 from pipeline.data.schema.feature_types import Numeric
 
 
+def measured(name: str, dtype: str, mean: float, std: float, **more: object) -> FeatureStatistics:
+    summary = {"minimum": 0, "maximum": 0, "mean": mean, "std": std, "zeros": 0, "quantiles": ()} | more
+    return FeatureStatistics(name=name, dtype=dtype, present=9, missing=0, numeric=NumericSummary(**summary))
+
+
 @pytest.mark.parametrize(
     ("number", "mean", "std", "in_float64"),
     [
@@ -23,9 +28,8 @@ from pipeline.data.schema.feature_types import Numeric
     ],
 )
 def test_differences_are_within_1e_5_of_float64(number: str, mean: float, std: float, in_float64: bool):
-    summary = NumericSummary(minimum=0, maximum=0, mean=mean, std=std, zeros=0, quantiles=())
-    statistics = FeatureStatistics(name="x", dtype=number, present=9, missing=0, numeric=summary)
-    standardize = tf.function(standardized([Numeric(name="x", number=number)], {"x": statistics}))
+    statistics = {"x": measured("x", number, mean, std)}
+    standardize = tf.function(standardized([Numeric(name="x", number=number)], statistics))
     draw = np.random.default_rng(0).normal(size=1000)
     values = (mean + (std or 1.0) * draw).astype(number)
     found = standardize(tf.constant(values))
@@ -47,14 +51,8 @@ COLUMNS = {  # each a type, a mean, a standard deviation and quantiles; neighbou
 
 def columns_of_all_kinds() -> tuple[list[Numeric], dict[str, FeatureStatistics], list[np.ndarray]]:
     features = [Numeric(name=name, number=of[0]) for name, of in COLUMNS.items()]
-    measured = {
-        name: FeatureStatistics(
-            name=name,
-            dtype=dtype,
-            present=9,
-            missing=0,
-            numeric=NumericSummary(minimum=0, maximum=0, mean=mean, std=std, zeros=0, quantiles=quantiles),
-        )
+    statistics = {
+        name: measured(name, dtype, mean, std, quantiles=quantiles)
         for name, (dtype, mean, std, quantiles) in COLUMNS.items()
     }
     draw = np.random.default_rng(1)
@@ -64,20 +62,20 @@ def columns_of_all_kinds() -> tuple[list[Numeric], dict[str, FeatureStatistics],
     ]
     values[0][:3] = np.nan, np.inf, -np.inf
     values[1][:2] = np.iinfo(np.int64).max, np.iinfo(np.int64).min
-    return features, measured, values
+    return features, statistics, values
 
 
 def test_columns_of_several_types_keep_their_order():
-    features, measured, values = columns_of_all_kinds()
-    found = standardized(features, measured)(*map(tf.constant, values)).numpy()
+    features, statistics, values = columns_of_all_kinds()
+    found = standardized(features, statistics)(*map(tf.constant, values)).numpy()
     for column, numbers, (_, mean, std, _) in zip(found.T, values, COLUMNS.values(), strict=True):
         expected = (numbers.astype(np.float64) - mean) / (std or 1.0)
         np.testing.assert_allclose(column, expected, rtol=1e-6, atol=1e-5)
 
 
 def test_bins_are_those_of_each_column_by_itself():
-    features, measured, values = columns_of_all_kinds()
-    transform, ids = bin_ids(features, measured)
+    features, statistics, values = columns_of_all_kinds()
+    transform, ids = bin_ids(features, statistics)
     found = transform(*map(tf.constant, values)).numpy()
     for column, numbers, count, (_, _, _, quantiles) in zip(
         found.T, values, ids, COLUMNS.values(), strict=True
@@ -99,10 +97,7 @@ def test_bins_are_those_of_each_column_by_itself():
     ],
 )
 def test_a_number_that_comes_often_has_a_bin_of_its_own(number: str, repeated: tuple, values: list):
-    summary = NumericSummary(
-        minimum=-9, maximum=9, mean=0, std=1, zeros=0, quantiles=(-9, 0.5, 9), repeated=repeated
-    )
-    statistics = FeatureStatistics(name="x", dtype=number, present=9, missing=0, numeric=summary)
+    statistics = measured("x", number, 0, 1, quantiles=(-9, 0.5, 9), repeated=repeated)
     transform, (count,) = bin_ids([Numeric(name="x", number=number)], {"x": statistics})
     values = np.array(values, number)
     step = 1 if number == "int64" else np.maximum(np.abs(values) * np.float32(2e-7), np.float32(2e-38))
@@ -115,10 +110,7 @@ def test_a_number_that_comes_often_has_a_bin_of_its_own(number: str, repeated: t
 
 
 def test_bins_are_the_same_in_threads_that_take_the_smallest_numbers_for_zero():
-    summary = NumericSummary(
-        minimum=0, maximum=1, mean=0, std=1, zeros=9, quantiles=(0, 0, 1), repeated=(0.0, 1e-40)
-    )
-    statistics = FeatureStatistics(name="x", dtype="float32", present=9, missing=0, numeric=summary)
+    statistics = measured("x", "float32", 0, 1, zeros=9, quantiles=(0, 0, 1), repeated=(0.0, 1e-40))
     transform, _ = bin_ids([Numeric(name="x")], {"x": statistics})
     zero, tiny, one = transform(tf.constant([0.0, 1e-40, 1.0])).numpy()[:, 0]
     assert zero == tiny != one

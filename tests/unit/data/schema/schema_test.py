@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.base.errors import InputError
@@ -60,6 +60,7 @@ categoricals = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(st.lists(numerics | categoricals, min_size=1, max_size=5, unique_by=lambda feature: feature.name))
 def test_json_round_trip_of_any_schema(features):
     schema = Schema(name="any", features=tuple(features))

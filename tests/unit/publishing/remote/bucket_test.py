@@ -139,15 +139,8 @@ def test_a_folder_of_a_bucket_is_a_place(url, monkeypatch):
 @pytest.mark.parametrize(
     "url",
     [
-        "s3://bucket/models/taxi",
-        "/models/taxi",
-        "gs://bucket",
-        "gs://bucket/",
-        "gs://bucket//taxi",
-        "gs://bucket/../taxi",
-        "gs://bucket/models/*",
-        "gs://Bucket/models",
-        "gs://bucket/models taxi",
+        *("s3://bucket/models/taxi", "/models/taxi", "gs://bucket", "gs://bucket/", "gs://bucket//taxi"),
+        *("gs://bucket/../taxi", "gs://bucket/models/*", "gs://Bucket/models", "gs://bucket/models taxi"),
     ],
 )
 def test_no_other_place_is_taken(url):

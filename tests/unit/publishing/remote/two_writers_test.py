@@ -9,10 +9,13 @@ import shutil
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.publishing import publish, versions
 from pipeline.publishing.remote import stored as stored_lib
 from tests.shared.fixtures.serving import AT
+from tests.shared.matrix import quick_cases
 from tests.shared.memory_bucket import MemoryBucket
 
 
@@ -100,17 +103,17 @@ def until_done(write: Callable[[], object]) -> None:
             return write()
 
 
-def test_of_the_same_versions(put, follow):
+@pytest.mark.parametrize("seed", quick_cases(range(8), [0, 1]))
+def test_of_the_same_versions(put, follow, seed: int):
     put("c1"), put("c2")
-    for seed in range(8):
-        bucket = MemoryBucket()
-        Turns(bucket, seed).run(
-            one=lambda turns: until_done(lambda: follow(turns)),
-            other=lambda turns: until_done(lambda: follow(turns)),
-        )
-        assert served(bucket) == [1, 2]
-        follow(bucket)
-        assert {stored.name.partition("/")[0] for stored in bucket.list()} == {"1", "2"}
+    bucket = MemoryBucket()
+    Turns(bucket, seed).run(
+        one=lambda turns: until_done(lambda: follow(turns)),
+        other=lambda turns: until_done(lambda: follow(turns)),
+    )
+    assert served(bucket) == [1, 2]
+    follow(bucket)
+    assert {stored.name.partition("/")[0] for stored in bucket.list()} == {"1", "2"}
 
 
 def test_of_which_one_has_an_old_copy_with_a_version_that_was_taken_back(put, serving, follow, tmp_path):
