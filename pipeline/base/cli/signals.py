@@ -12,9 +12,10 @@ import signal
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 
-from pipeline.base.errors import InputError, printable
+from pipeline.base.errors import InputError, answer, check_address_space, lacking, printable, shortage
 
 _NOTHING_HALF_DONE = "nothing half-done was published; the same command may run again"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -176,14 +177,31 @@ class Interrupts:
             sys.__unraisablehook__(unraisable)
 
 
-def handle_signals() -> Interrupts:
-    """The handler of this process; installs it at the first call."""
+def handle_signals(*, addresses: int = 0) -> Interrupts:
+    """The handler of this process; installs it at the first call.
+
+    Args:
+      addresses: bytes of address space that the imports and the work need: see `check_address_space`.
+    """
     _open_closed_streams()
     handler = signal.getsignal(signal.SIGINT)
     if not isinstance(handler, Interrupts):
         handler = Interrupts()
         handler.install()
+        sys.excepthook = _answer_shortage
+    check_address_space(addresses)
     return handler
+
+
+def _answer_shortage(
+    kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
+) -> None:
+    """Answers in one line where memory ends while a command's imports run: nothing else would catch it."""
+    if not isinstance(error, InputError) and (what := shortage(error)):
+        error = lacking(what, "this command")
+    if isinstance(error, InputError):
+        os._exit(answer(error))
+    sys.__excepthook__(kind, error, trace)
 
 
 def take_signals() -> None:
