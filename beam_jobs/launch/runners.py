@@ -287,7 +287,7 @@ def _failed(text: str) -> FailedError:
         "the run",
         received=" ".join((causes[-1] if causes else text).split())[:300],
         expected="workers that end their work",
-        action=f"Nothing was published. {_kept(text)}",
+        action=f"Nothing was published. {_kept(text)} Report it, with that file.",
     )
 
 

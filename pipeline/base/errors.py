@@ -101,22 +101,32 @@ _SHORTAGES = {
     "too many open files": re.compile(r"Too many open files|\[Errno 2[34]\]"),
     "a disk that does not answer": re.compile(r"Input/output error|Stale file handle|\[Errno (?:5|116)\]"),
 }
+_REFUSALS = {
+    "a path that it may not use": re.compile(
+        r"Permission denied|Operation not permitted|Read-only file system"
+    )
+}
 _REQUESTED = re.compile(
     r"alloc of size (?P<bytes>\d+)|nable to allocate (?P<size>[\d.]+) (?P<unit>[KMGTPE])iB"
 )
 
 
-def shortage(error: BaseException | None) -> str:
+def shortage(error: BaseException | None, *, is_repeated: bool = False) -> str:
     """Returns what the machine lacked, such as "too little memory", by an error and those behind it.
 
     Empty where it lacked nothing: also where a damaged file asks for more memory than the machine has.
+
+    Args:
+      is_repeated: whether a scheduler repeats the command: then a permission may come, too.
     """
+    patterns = _SHORTAGES | (_REFUSALS if is_repeated else {})
     while error is not None:
         if not isinstance(error, InputError):
             text = f"{type(error).__name__}: {error}"
-            found = [name for name, pattern in _SHORTAGES.items() if pattern.search(text)]
+            found = [(name, match) for name, each in patterns.items() if (match := each.search(text))]
             if found and _requested_bytes(text) <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
-                return found[0]
+                [name, match], path = found[0], getattr(error, "filename", None)
+                return f"{name} ({match[0]}{f': {path}' if path else ''})"
         error = error.__cause__ or error.__context__
     return ""
 
@@ -139,16 +149,15 @@ def lacking(what: str, thing: str, *, action: str = "") -> TryAgainError:
 
 
 @contextlib.contextmanager
-def naming_shortages(thing: str, *, action: str = "") -> Iterator[None]:
+def naming_shortages(thing: str, *, is_repeated: bool = False) -> Iterator[None]:
     """Raises TryAgainError in place of any error that a shortage has caused, bad input's among them."""
     try:
         yield
     except TryAgainError:
         raise
     except Exception as error:
-        if what := shortage(error):
-            thing = error.thing if isinstance(error, InputError) else thing
-            raise lacking(what, thing, action=action) from None
+        if what := shortage(error, is_repeated=is_repeated):
+            raise lacking(what, error.thing if isinstance(error, InputError) else thing) from None
         raise
 
 

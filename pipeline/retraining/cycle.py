@@ -48,7 +48,7 @@ def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | Non
     started = time.monotonic()
     try:
         _count_start(job, name)
-        with naming_shortages(f"stage '{name}' of cycle {job.id}"):
+        with naming_shortages(f"stage '{name}' of cycle {job.id}", is_repeated=True):
             document = stage(job)
     except (TryAgainError, HeldError):
         raise

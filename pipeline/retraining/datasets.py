@@ -49,8 +49,8 @@ def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.d
     """Converts the span, unless it was converted before; returns the result, see `_result`.
 
     Raises:
-      TryAgainError: the conversion was killed, memory or a disk ran out, a file could not be read, or the span
-        changed meanwhile.
+      TryAgainError: the conversion was killed, memory or a disk ran out, a file could not be read, or the
+        span changed meanwhile.
       InputError: the conversion failed for no fault of the rows, such as for a wrong flag.
     """
     fingerprint = conversion.fingerprint(span)

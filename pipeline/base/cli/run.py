@@ -16,7 +16,6 @@ A command is a module with these parts:
         run_command(main, COMMAND)
 """
 
-import errno
 import faulthandler
 import os
 import sys
@@ -63,7 +62,7 @@ def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
             print(help_page(command))
             code = 0
         else:
-            with errors.naming_shortages(command.name):
+            with errors.naming_shortages(command.name, is_repeated=command.is_repeated):
                 code = main(flags_lib.parse(command, argv)) or 0
         sys.stdout.flush()
         return code
@@ -78,7 +77,7 @@ def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
             _drop_unwritten()
             return answer(_no_room(error, command))
         if isinstance(error, OSError) and error.filename is not None:
-            return answer(_no_such_path(error, command))
+            return answer(_no_such_path(error))
         raise
 
 
@@ -101,10 +100,8 @@ def _no_room(error: Exception, command: Command) -> InputError:
     )
 
 
-def _no_such_path(error: OSError, command: Command) -> InputError:
-    # A scheduler's command that may not read or write a path now, may later.
-    is_refused = isinstance(error, PermissionError) or error.errno == errno.EROFS
-    return (TryAgainError if command.is_repeated and is_refused else InputError)(
+def _no_such_path(error: OSError) -> InputError:
+    return InputError(
         os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename),
         received=error.strerror or str(error),
         expected="a path that this command can read or write",
