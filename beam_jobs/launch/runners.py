@@ -7,9 +7,11 @@ import errno
 import hashlib
 import importlib
 import logging
+import os
 import pathlib
 import re
 import shlex
+import signal
 import sys
 import tempfile
 import threading
@@ -38,6 +40,7 @@ from pipeline.base.errors import (
     shortage,
 )
 
+_WORKER_MODULE = "apache_beam.runners.worker.sdk_worker_main"
 WORKER_DIED = "a worker process died"
 _SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -115,7 +118,7 @@ def _embedded_runner(options: PipelineOptions, *, worker_log: pathlib.Path) -> F
         return FnApiRunner()
     # The workers that Beam starts by itself print every log line to the terminal.
     direct.direct_running_mode = "in_memory"
-    worker = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
+    worker = f"{shlex.quote(sys.executable)} -m {_WORKER_MODULE}"
     return FnApiRunner(
         default_environment=SubprocessSDKEnvironment.from_command_string(
             # A terminal sends Ctrl-C to workers too, and Beam would print their tracebacks.
@@ -158,7 +161,7 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
             return
         # What the first one died of, for all of this run.
         died = vars(self._grpc_server).setdefault("died", f"{WORKER_DIED} ({died})")
-        signals.kill()
+        _end_workers()
         while True:  # Beam may just then send one more request
             for request, future in list(self.control_conn._futures_by_id.items()):
                 future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=request, error=died))
@@ -173,6 +176,14 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
     def _read(self) -> None:
         with contextlib.suppress(grpc.RpcError):
             self.control_conn._read()
+
+
+def _end_workers() -> None:
+    """Ends the worker processes of this one: what they do now, nobody waits for."""
+    for pid in signals.descendants(os.getpid()):
+        with contextlib.suppress(OSError):  # it has ended in the meantime
+            if _WORKER_MODULE.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
 
 def run_to_end(pipeline: beam.Pipeline) -> None:

@@ -94,8 +94,8 @@ def disk_full(thing: str, *, room_for: str, action: str, kind: type[InputError] 
 # By their text, as above. A thread that cannot start lacks memory, or `ulimit -u` forbids it.
 _SHORTAGES = {
     "too little memory": re.compile(
-        r"MemoryError|bad_alloc|annot allocate memory|failed to map segment|OOM when allocating|\[Errno 12\]"
-        r"|\balloc of size \d+ failed|ResourceExhaustedError|an't start new thread|pthread_create"
+        r"MemoryError|bad_alloc|[Cc]annot allocate memory|failed to map segment|OOM when allocating"
+        r"|\[Errno 12\]|\w*alloc of size \d+ failed|ResourceExhaustedError|can't start new thread|pthread_create"
         r"|Resource temporarily unavailable"
     ),
     "too many open files": re.compile(r"Too many open files|\[Errno 2[34]\]"),
@@ -107,7 +107,7 @@ _REFUSALS = {
     )
 }
 _REQUESTED = re.compile(
-    r"alloc of size (?P<bytes>\d+)|nable to allocate (?P<size>[\d.]+) (?P<unit>[KMGTPE])iB"
+    r"alloc of size (?P<bytes>\d+)|[Uu]nable to allocate (?P<size>[\d.]+) (?P<unit>[KMGTPE])iB"
 )
 
 
@@ -125,8 +125,9 @@ def shortage(error: BaseException | None, *, is_repeated: bool = False) -> str:
             text = f"{type(error).__name__}: {error}"
             found = [(name, match) for name, each in patterns.items() if (match := each.search(text))]
             if found and _requested_bytes(text) <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
-                [name, match], path = found[0], getattr(error, "filename", None)
-                return f"{name} ({match[0]}{f': {path}' if path else ''})"
+                (name, match), path = found[0], getattr(error, "filename", None)
+                detail = getattr(error, "strerror", None) or match[0]
+                return f"{name} ({detail}{f': {path}' if path else ''})"
         error = error.__cause__ or error.__context__
     return ""
 
