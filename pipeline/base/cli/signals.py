@@ -148,12 +148,14 @@ class Interrupts:
         """Waits for a signal; returns its number, unless it is one that ends the process at once."""
         number = os.read(woken, 1)[0]
         if number == signal.SIGBUS and self.bus_error:
-            line, code = self.bus_error()
-            self._ending.acquire()
-            kill()
-            os.write(self._stderr, f"{line}\n".encode())
-            os._exit(code)
+            self._end_with(*self.bus_error())
         return number
+
+    def _end_with(self, line: str, code: int) -> None:
+        self._ending.acquire()
+        kill()
+        os.write(self._stderr, f"{line}\n".encode())
+        os._exit(code)
 
     def _tell(self) -> None:
         for stream in (sys.stdout, sys.stderr):
@@ -164,16 +166,22 @@ class Interrupts:
         os.write(self._stderr, f"interrupted: {self._done}\n".encode())
 
     def _tell_of_thread(self, failed: threading.ExceptHookArgs) -> None:
-        """Silent after a signal: the worker processes are gone, and threads miss them."""
-        if not self.came:
-            threading.__excepthook__(failed)
+        """Silent after a signal: the worker processes are gone, and threads miss them.
+
+        A thread that ended for lack of memory ends the process: others may wait for it for ever.
+        """
+        if self.came:
+            return
+        if what := shortage(failed.exc_value):
+            self._end_with(*_line(lacking(what, "this command")))
+        threading.__excepthook__(failed)
 
     def _raise_again(self) -> None:
         """Lets the signal raise again: TensorFlow may catch everything, and `__del__` raises nothing."""
         self._was_raised = False
 
     def _tell_of_unraisable(self, unraisable: "sys.UnraisableHookArgs") -> None:
-        if not self.came:
+        if not self.came and not shortage(unraisable.exc_value):
             sys.__unraisablehook__(unraisable)
 
 

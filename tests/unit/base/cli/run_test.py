@@ -81,6 +81,10 @@ def test_a_full_disk_when_the_result_is_published(what: str):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
+        (
+            "import threading as t; t.Thread(target=bytearray, args=[1 << 60]).start(); t.Event().wait()",
+            "this command: received too little memory",
+        ),
         ("raise MemoryError", "some: received too little memory (MemoryError)"),
         (
             "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3)); open('a')",
