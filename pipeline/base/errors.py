@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import functools
+import math
 import os
 import re
 import resource
@@ -162,13 +163,19 @@ def naming_shortages(thing: str, *, is_repeated: bool = False) -> Iterator[None]
         raise
 
 
+def address_space() -> float:
+    """Returns the bytes of addresses that this process may have; infinity without a limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return math.inf if limit == resource.RLIM_INFINITY else limit
+
+
 def check_address_space(needed: int) -> None:
     """Raises TryAgainError where `ulimit -v` leaves this process fewer bytes of addresses than it reserves.
 
     Libraries end the process, or wait for ever, where they get fewer: no later error tells.
     """
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < needed:
+    limit = address_space()
+    if limit < needed:
         raise TryAgainError(
             "memory",
             received=f"a limit of {limit / 1e9:.1f} GB on the address space of a process (ulimit -v)",

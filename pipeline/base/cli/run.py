@@ -17,6 +17,7 @@ A command is a module with these parts:
 """
 
 import faulthandler
+import math
 import os
 import sys
 import textwrap
@@ -44,7 +45,10 @@ def run_command(main: Main, command: Command) -> NoReturn:
     The exit code is what `main` returns, 0 for None; 2 after `error: …` for bad input; 130 after Ctrl-C.
     """
     interrupts = signals.handle_signals()
-    faulthandler.enable()
+    if math.isinf(
+        errors.address_space()
+    ):  # else a library that aborts for lack of it has said so in one line
+        faulthandler.enable()
     logging.use_absl_handler()
 
     # Within what answers: an error that a library makes of Ctrl-C is not bad input.
