@@ -42,6 +42,7 @@ from pipeline.base.errors import (
 
 _WORKER_MODULE = "apache_beam.runners.worker.sdk_worker_main"
 WORKER_DIED = "a worker process died"
+_SIGNAL = "exited with return code -"  # as Beam says it
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 # An InputError in the text of a worker's traceback, which is all that crosses the runner.
@@ -156,7 +157,9 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
             self.worker.run()
             died = "it ended"
         except Exception as error:  # its exit code, or it could not be started
-            died = " ".join((str(error), *self._last_line()))
+            died = str(error)
+            if _SIGNAL not in died:
+                died = " ".join((died, *self._last_line()))
         if self._closed.is_set():
             return
         # What the first one died of, for all of this run.
@@ -178,6 +181,22 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
             self.control_conn._read()
 
 
+@contextlib.contextmanager
+def _lost_connections_ignored() -> Iterator[None]:
+    """Leaves it to the error that ends the run to say that a worker is gone: Beam's threads would, too."""
+    hook = threading.excepthook
+
+    def told(failed: threading.ExceptHookArgs) -> None:
+        if not issubclass(failed.exc_type, grpc.RpcError):
+            hook(failed)
+
+    threading.excepthook = told
+    try:
+        yield
+    finally:
+        threading.excepthook = hook
+
+
 def _end_workers() -> None:
     """Ends the worker processes of this one: what they do now, nobody waits for."""
     for pid in signals.descendants(os.getpid()):
@@ -188,7 +207,8 @@ def _end_workers() -> None:
 
 def run_to_end(pipeline: beam.Pipeline) -> None:
     """Runs the job; an interrupt cancels it, because a job on a service would outlive its launcher."""
-    result = pipeline.run()
+    with _lost_connections_ignored():
+        result = pipeline.run()
     try:
         result.wait_until_finish()
     except BaseException:
@@ -241,7 +261,7 @@ _CAUSE = re.compile(
 )
 
 
-_KILLED = re.compile(rf"{WORKER_DIED} \(Worker subprocess exited with return code -\d+\)")
+_KILLED = re.compile(rf"{WORKER_DIED} \([^)]*{_SIGNAL}\d+\)")
 _MORE_MEMORY = (
     "Nothing was published; the same command may succeed. If memory ran out, give the machine more, or use "
     "fewer workers."
