@@ -58,6 +58,7 @@ def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.d
     if (there := known_result(root, span.name, fingerprint)) is not None:
         return there
     path.unlink(missing_ok=True)  # see known_result
+    schema_lib.load(conversion.schema)  # or every span would be refused for it
     directory = dataset_of(root, span.name, fingerprint)
     try:
         if not (directory / MANIFEST).exists():
@@ -138,7 +139,7 @@ def _result(
 
 
 def schema_of(path: pathlib.Path) -> pathlib.Path:
-    """Returns the path of the schema; raises InputError where there is none."""
+    """Returns the path of the schema; raises InputError where there is no such file."""
     if not path.is_file():
         raise InputError(
             f"config.spans.schema={path}",
@@ -146,7 +147,6 @@ def schema_of(path: pathlib.Path) -> pathlib.Path:
             expected="the schema of all spans, as beam_jobs.infer_schema proposes one",
             action="Propose one of the first span, read it, and put it there.",
         )
-    schema_lib.load(path)  # or every span would be refused for it
     return path
 
 

@@ -13,6 +13,7 @@ from pipeline.retraining import datasets, records, spans
 from pipeline.retraining.records import Root
 from pipeline.retraining.spans import Digests
 from pipeline.training.launch import child
+from tests.shared import small_spans
 
 # Spans of raw data: their names, and digests that tell what changed.
 
@@ -191,7 +192,8 @@ FLAG = "--layuot: received a flag that this command does not have; expected anot
 @pytest.fixture
 def converting(tmp_path, monkeypatch):
     """A function that converts a span by a command that ends with this line and exit code."""
-    write(tmp_path, {"raw/date=1/a.csv": "a\n1\n", "schema.json": "{}"})
+    write(tmp_path, {"raw/date=1/a.csv": "a\n1\n"})
+    small_spans.write_schema(tmp_path)
     root = Root(path=tmp_path, name="trips")
     conversion = datasets.Conversion(module="convert", schema=tmp_path / "schema.json", flags=())
     (span,) = find(tmp_path, "raw/date=*")
@@ -240,6 +242,13 @@ def test_what_is_no_fault_of_its_rows_says_nothing_about_a_span(converting, line
     assert not converting.path.exists()
     (span,) = datasets.survey_spans(converting.root, converting.sources)
     assert (span.unusable, span.result) == ("", None)
+
+
+def test_a_schema_that_cannot_be_read_says_nothing_about_a_span(converting):
+    (converting.root.path / "schema.json").write_text("{}")
+    with pytest.raises(InputError, match="schema"):
+        converting(ROWS, 2)
+    assert not list((converting.root.path / "spans").glob("*/*"))
 
 
 def test_a_refusal_that_does_not_say_that_rows_are_at_fault_is_looked_at_again(converting):
