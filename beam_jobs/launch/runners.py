@@ -282,7 +282,7 @@ def one_line_errors(output: pathlib.Path | str) -> Iterator[None]:
             raise _no_room(output) from None
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             raise _name_too_long(output) from None
-        if what := shortage(error):
+        if what := shortage(error, is_repeated=True):
             raise lacking(what, "the run", action=_MORE_MEMORY) from None
         if found := _KILLED.search(str(error)):
             raise _worker_killed(found[0]) from None

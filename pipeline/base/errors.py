@@ -96,15 +96,15 @@ def disk_full(thing: str, *, room_for: str, action: str, kind: type[InputError] 
 _SHORTAGES = {
     "too little memory": re.compile(
         r"MemoryError|bad_alloc|[Cc]annot allocate memory|failed to map segment|OOM when allocating"
-        r"|\[Errno 12\]|\w*alloc of size \d+ failed|ResourceExhaustedError|can't start new thread"
+        r"|\w*alloc of size \d+ failed|ResourceExhaustedError|can't start new thread"
         r"|pthread_create|Resource temporarily unavailable"
     ),
-    "too many open files": re.compile(r"Too many open files|\[Errno 2[34]\]"),
-    "a disk that does not answer": re.compile(r"Input/output error|Stale file handle|\[Errno (?:5|116)\]"),
+    "too many open files": re.compile(r"Too many open files"),
+    "a disk that does not answer": re.compile(r"(?:Input/output error|Stale file handle)(?:: '[^'\n]*')?"),
 }
 _REFUSALS = {
     "a path that it may not use": re.compile(
-        r"Permission denied|Operation not permitted|Read-only file system"
+        r"(?:Permission denied|Operation not permitted|Read-only file system)(?:: '[^'\n]*')?"
     )
 }
 _REQUESTED = re.compile(

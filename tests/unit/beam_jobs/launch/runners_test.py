@@ -77,6 +77,7 @@ def test_a_bug_is_told_where_its_traceback_cannot_be_kept(monkeypatch: pytest.Mo
     [
         (f"{runners.WORKER_DIED} (Worker subprocess exited with return code -9)", "return code -9"),
         ("line 7\nMemoryError [while running 'Prepare']", "too little memory"),
+        ("PermissionError: [Errno 13] Permission denied: 'a.png' [while…]", "(Permission denied: 'a.png')"),
     ],
 )
 def test_a_killed_worker_and_a_lack_of_memory_may_be_gone_later(text: str, said: str):
