@@ -42,6 +42,7 @@ from pipeline.base.errors import (
 
 _WORKER_MODULE = "apache_beam.runners.worker.sdk_worker_main"
 WORKER_DIED = "a worker process died"
+_LOST = "its connection broke"
 _SIGNAL = "exited with return code -"  # as Beam says it
 _SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -182,8 +183,8 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
 
 
 @contextlib.contextmanager
-def _lost_connections_ignored() -> Iterator[None]:
-    """Leaves it to the error that ends the run to say that a worker is gone: Beam's threads would, too."""
+def _lost_connections_named(pipeline: beam.Pipeline) -> Iterator[None]:
+    """Raises one error for a worker whose connections broke before it was seen to die; threads say nothing."""
     hook = threading.excepthook
 
     def told(failed: threading.ExceptHookArgs) -> None:
@@ -193,6 +194,11 @@ def _lost_connections_ignored() -> Iterator[None]:
     threading.excepthook = told
     try:
         yield
+    except Exception as error:
+        is_lost = isinstance(error, grpc.RpcError) or "Channel closed prematurely" in str(error)
+        if is_lost and isinstance(pipeline.runner, FnApiRunner):
+            raise RuntimeError(f"{WORKER_DIED} ({_LOST})") from None
+        raise
     finally:
         threading.excepthook = hook
 
@@ -207,7 +213,7 @@ def _end_workers() -> None:
 
 def run_to_end(pipeline: beam.Pipeline) -> None:
     """Runs the job; an interrupt cancels it, because a job on a service would outlive its launcher."""
-    with _lost_connections_ignored():
+    with _lost_connections_named(pipeline):
         result = pipeline.run()
     try:
         result.wait_until_finish()
@@ -261,7 +267,7 @@ _CAUSE = re.compile(
 )
 
 
-_KILLED = re.compile(rf"{WORKER_DIED} \([^)]*{_SIGNAL}\d+\)")
+_KILLED = re.compile(rf"{WORKER_DIED} \((?:[^)]*{_SIGNAL}\d+|{_LOST})\)")
 _MORE_MEMORY = (
     "Nothing was published; the same command may succeed. If memory ran out, give the machine more, or use "
     "fewer workers."

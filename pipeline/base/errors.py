@@ -146,7 +146,7 @@ def lacking(what: str, thing: str, *, action: str = "") -> TryAgainError:
         thing,
         received=what,
         expected="what the work needs",
-        action=action or "Give it more, or run less beside it; then the same command may succeed.",
+        action=action or "Give it more, or ask for less at once; then the same command may succeed.",
     )
 
 

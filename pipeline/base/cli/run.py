@@ -45,9 +45,8 @@ def run_command(main: Main, command: Command) -> NoReturn:
     The exit code is what `main` returns, 0 for None; 2 after `error: …` for bad input; 130 after Ctrl-C.
     """
     interrupts = signals.handle_signals()
-    if math.isinf(
-        errors.address_space()
-    ):  # else a library that aborts for lack of it has said so in one line
+    # Under a limit, a library that aborts for lack of addresses has said so in one line.
+    if math.isinf(errors.address_space()):
         faulthandler.enable()
     logging.use_absl_handler()
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 import apache_beam as beam
+import grpc
 import pytest
 
 from beam_jobs.launch import runners
@@ -92,6 +93,16 @@ def test_an_error_that_asks_to_try_again_comes_from_a_worker_as_itself():
     with pytest.raises(TryAgainError) as raised, runners.bad_input_from_workers():
         raise RuntimeError(f"pipeline.base.errors.TryAgainError: {lacking} [while running 'Prepare']")
     assert str(raised.value) == str(lacking)
+
+
+def test_a_connection_that_breaks_first_is_a_worker_that_died(tmp_path: pathlib.Path):
+    runner = runners.make_runner(
+        "FnApiRunner", runners.pipeline_options("FnApiRunner", ()), directory=tmp_path
+    )
+    told = pytest.raises(TryAgainError, match=r"a worker process died \(its connection broke\)")
+    for error in (grpc.RpcError(), RuntimeError("Channel closed prematurely.")):
+        with told, runners.one_line_errors("out"), runners._lost_connections_named(beam.Pipeline(runner)):
+            raise error
 
 
 def die(number: int, code: int) -> int:
