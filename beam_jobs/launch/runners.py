@@ -184,7 +184,7 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
 
 @contextlib.contextmanager
 def _lost_connections_named(pipeline: beam.Pipeline) -> Iterator[None]:
-    """Raises one error for a worker whose connections broke before it was seen to die; threads say nothing."""
+    """Raises an error that says so where a worker's connections broke before it was seen to die."""
     hook = threading.excepthook
 
     def told(failed: threading.ExceptHookArgs) -> None:
