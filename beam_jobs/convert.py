@@ -32,7 +32,7 @@ Flags that are not listed here go to Beam, for instance two worker processes:
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     from pipeline.base.cli import signals
 
-    signals.handle_signals()
+    signals.handle_signals(addresses=2_600_000_000)
 
 import dataclasses
 import shlex

@@ -23,7 +23,7 @@ last; then run `python -m beam_jobs.convert --schema=schema.json …`.
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     from pipeline.base.cli import signals
 
-    signals.handle_signals()
+    signals.handle_signals(addresses=2_200_000_000)
 
 import dataclasses
 import pathlib

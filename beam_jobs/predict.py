@@ -20,7 +20,7 @@ Flags that are not listed here go to Beam, for instance --direct_num_workers=2
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     from pipeline.base.cli import signals
 
-    signals.handle_signals()
+    signals.handle_signals(addresses=2_600_000_000)
 
 import dataclasses
 from collections.abc import Sequence

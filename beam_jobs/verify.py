@@ -15,7 +15,7 @@ It reads one shard at a time, keeps 52 bytes a row in memory, and needs no Tenso
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     from pipeline.base.cli import signals
 
-    signals.handle_signals()
+    signals.handle_signals(addresses=2_200_000_000)
 
 import pathlib
 from collections.abc import Sequence

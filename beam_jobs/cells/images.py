@@ -34,6 +34,7 @@ _READABLE = (
 )
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # by the schema's channels
 _COMPRESSION = 4  # of PNGs; twice as fast as 6, for 2% of the bytes
+_MOST_BYTES = 8  # of a pixel, while it is decoded and converted
 _BITS_PER_SAMPLE = 258  # a tag of TIFF
 
 # Errors of a path that names no file; any other error may pass, and is not the row's fault.
@@ -189,6 +190,9 @@ def _opened(data: bytes, feature: Image) -> Iterator[PIL.Image.Image]:
         raise BadImageError("not an image") from None
     except BadImageError:
         raise
+    except MemoryError:
+        bytearray(_MOST_BYTES * feature.max_pixels)  # raises it again where it is not the file's fault
+        raise BadImageError("does not decode: it asks for too much memory") from None
     except Exception as error:  # broken bytes make Pillow's decoders raise errors of any class
         raise BadImageError(f"does not decode ({type(error).__name__})") from None
 

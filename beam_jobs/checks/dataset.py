@@ -11,7 +11,7 @@ import tqdm
 from beam_jobs.checks.records import LAYOUTS, Layout
 from beam_jobs.sources.byte_streams import in_batches
 from pipeline.base import files
-from pipeline.base.errors import DamagedError, InputError
+from pipeline.base.errors import DamagedError, InputError, shortage
 from pipeline.data.dataset import blocks, records
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
@@ -137,6 +137,8 @@ def index_problems(directory: pathlib.Path, published: Shard, shard: ReadShard) 
     try:
         stored = shards_lib.load(directory / name)
     except (InputError, OSError) as error:
+        if shortage(error):
+            raise
         yield Problem(file=name, problem=f"unreadable: {error}")
         return
     if len(stored) != published.records:

@@ -18,7 +18,15 @@ from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.launch.outcome import LINES, READ, REJECTED
 from beam_jobs.launch.run import Progress
-from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, cause_of_names, excerpt
+from beam_jobs.sources.source import (
+    InputSplit,
+    RawRows,
+    Rejection,
+    Source,
+    cause_of_names,
+    excerpt,
+    read_split,
+)
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.schema import Schema
 
@@ -47,7 +55,7 @@ class Prepare(beam.DoFn):
     ]:
         lines = 0
         # A file without a byte has no header.
-        for raw in self.source.read(input_split) if input_split.bytes else ():
+        for raw in read_split(self.source, input_split) if input_split.bytes else ():
             self._check_columns(raw, input_split.paths[0])
             ids = _row_ids(raw, self.schema)
             split = split_rows(raw, ids, self.schema, self.plan, pinned=input_split.split)

@@ -14,7 +14,7 @@ from beam_jobs.conversion.records import encode
 from beam_jobs.conversion.writer import load_images
 from beam_jobs.launch.outcome import LINES, READ, REJECTED
 from beam_jobs.launch.run import Progress
-from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source
+from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, read_split
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.schema import Schema
 
@@ -56,7 +56,7 @@ class MakeBatches(beam.DoFn):
     ]:
         number, input_split = element
         ordinal = lines = 0
-        for raw in self.source.read(input_split):
+        for raw in read_split(self.source, input_split):
             if not raw.sparse:
                 _check_keys(self.schema, raw.columns.schema.names, input_split.paths[0])
                 check_present(raw.columns.schema.names, self.schema, input_split.paths[0])

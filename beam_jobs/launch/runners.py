@@ -7,28 +7,49 @@ import errno
 import hashlib
 import importlib
 import logging
+import os
 import pathlib
 import re
 import shlex
+import signal
 import sys
 import tempfile
+import threading
 import traceback
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 
 import apache_beam as beam
+import grpc
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
+from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipeline.base.cli import signals
-from pipeline.base.errors import InputError, disk_full, disk_is_full
+from pipeline.base.errors import (
+    FailedError,
+    InputError,
+    TryAgainError,
+    disk_full,
+    disk_is_full,
+    lacking,
+    shortage,
+)
+
+_WORKER_MODULE = "apache_beam.runners.worker.sdk_worker_main"
+WORKER_DIED = "a worker process died"
+_LOST = "its connection broke"
+_SIGNAL = "exited with return code -"  # as Beam says it
+_SECONDS_BETWEEN_LOOKS = 0.2
 
 # An InputError in the text of a worker's traceback, which is all that crosses the runner.
 _IN_TRACEBACK = re.compile(
-    r"InputError: (?P<thing>.+?): received (?P<received>.+?); expected (?P<expected>.+?)\. "
-    r"(?P<action>.+?)(?: \[while running [^\]]+\])?$",
+    r"(?P<kind>InputError|TryAgainError): (?P<thing>.+?): received (?P<received>.+?); "
+    r"expected (?P<expected>.+?)\. (?P<action>.+?)(?: \[while running [^\]]+\])?$",
     re.MULTILINE,
 )
 
@@ -99,7 +120,7 @@ def _embedded_runner(options: PipelineOptions, *, worker_log: pathlib.Path) -> F
         return FnApiRunner()
     # The workers that Beam starts by itself print every log line to the terminal.
     direct.direct_running_mode = "in_memory"
-    worker = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
+    worker = f"{shlex.quote(sys.executable)} -m {_WORKER_MODULE}"
     return FnApiRunner(
         default_environment=SubprocessSDKEnvironment.from_command_string(
             # A terminal sends Ctrl-C to workers too, and Beam would print their tracebacks.
@@ -108,9 +129,92 @@ def _embedded_runner(options: PipelineOptions, *, worker_log: pathlib.Path) -> F
     )
 
 
+@worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
+class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
+    """A worker process, in place of Beam's own handler, which waits for ever for one that has died.
+
+    All that waits for an answer of a dead worker gets an error, and the other workers are ended.
+    """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        self._closed = threading.Event()
+        # Beam's prints a traceback where the worker is gone.
+        self.control_conn._read_thread = threading.Thread(target=self._read, daemon=True)
+
+    def start_worker(self) -> None:
+        self.worker = SubprocessSdkWorker(
+            self._worker_command_line, self.control_address, self.provision_info, self.worker_id
+        )
+        self.worker_thread = threading.Thread(target=self._run, daemon=True)
+        self.worker_thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        super().close()
+
+    def _run(self) -> None:
+        try:
+            self.worker.run()
+            died = "it ended"
+        except Exception as error:  # its exit code, or it could not be started
+            died = str(error)
+            if _SIGNAL not in died:
+                died = " ".join((died, *self._last_line()))
+        if self._closed.is_set():
+            return
+        # What the first one died of, for all of this run.
+        died = vars(self._grpc_server).setdefault("died", f"{WORKER_DIED} ({died})")
+        _end_workers()
+        while True:  # Beam may just then send one more request
+            for request, future in list(self.control_conn._futures_by_id.items()):
+                future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=request, error=died))
+            if self._closed.wait(_SECONDS_BETWEEN_LOOKS):
+                return
+
+    def _last_line(self) -> list[str]:
+        """The last line of the log to which the command line directs stderr; it says why a worker ended."""
+        log = pathlib.Path(shlex.split(self._worker_command_line.decode())[-1])
+        return log.read_text(errors="replace").splitlines()[-1:] if log.is_file() else []
+
+    def _read(self) -> None:
+        with contextlib.suppress(grpc.RpcError):
+            self.control_conn._read()
+
+
+@contextlib.contextmanager
+def _lost_connections_named(pipeline: beam.Pipeline) -> Iterator[None]:
+    """Raises an error that says so where a worker's connections broke before it was seen to die."""
+    hook = threading.excepthook
+
+    def told(failed: threading.ExceptHookArgs) -> None:
+        if not issubclass(failed.exc_type, grpc.RpcError):
+            hook(failed)
+
+    threading.excepthook = told
+    try:
+        yield
+    except Exception as error:
+        is_lost = isinstance(error, grpc.RpcError) or "Channel closed prematurely" in str(error)
+        if is_lost and isinstance(pipeline.runner, FnApiRunner):
+            raise RuntimeError(f"{WORKER_DIED} ({_LOST})") from None
+        raise
+    finally:
+        threading.excepthook = hook
+
+
+def _end_workers() -> None:
+    """Ends the worker processes of this one: what they do now, nobody waits for."""
+    for pid in signals.descendants(os.getpid()):
+        with contextlib.suppress(OSError):  # it has ended in the meantime
+            if _WORKER_MODULE.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+
+
 def run_to_end(pipeline: beam.Pipeline) -> None:
     """Runs the job; an interrupt cancels it, because a job on a service would outlive its launcher."""
-    result = pipeline.run()
+    with _lost_connections_named(pipeline):
+        result = pipeline.run()
     try:
         result.wait_until_finish()
     except BaseException:
@@ -129,17 +233,20 @@ def _cancel(result: PipelineResult) -> None:
 
 @contextlib.contextmanager
 def bad_input_from_workers() -> Iterator[None]:
-    """Raises a worker's InputError as itself, whatever the runner wrapped it in."""
+    """Raises a worker's InputError or TryAgainError as itself, whatever the runner wrapped it in."""
     try:
         yield
+        return
     except InputError:
         raise
     except Exception as error:
         found = _IN_TRACEBACK.search(str(error))
         if not found:
             raise
-        parts = found.groupdict()
-        raise InputError(parts.pop("thing"), **parts) from None
+    # Outside of the handler: the text of the wrapper is not the cause.
+    parts = found.groupdict()
+    kind = TryAgainError if parts.pop("kind") == TryAgainError.__name__ else InputError
+    raise kind(parts.pop("thing"), **parts)
 
 
 def unknown_flags(flags: Sequence[str]) -> list[str]:
@@ -160,6 +267,13 @@ _CAUSE = re.compile(
 )
 
 
+_KILLED = re.compile(rf"{WORKER_DIED} \((?:[^)]*{_SIGNAL}\d+|{_LOST})\)")
+_MORE_MEMORY = (
+    "Nothing was published; the same command may succeed. If memory ran out, give the machine more, or use "
+    "fewer workers."
+)
+
+
 @contextlib.contextmanager
 def one_line_errors(output: pathlib.Path | str) -> Iterator[None]:
     """Raises InputError in place of any other exception; the traceback of a bug is kept in a file."""
@@ -174,7 +288,17 @@ def one_line_errors(output: pathlib.Path | str) -> Iterator[None]:
             raise _no_room(output) from None
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             raise _name_too_long(output) from None
+        if what := shortage(error, is_repeated=True):
+            raise lacking(what, "the run", action=_MORE_MEMORY) from None
+        if found := _KILLED.search(str(error)):
+            raise _worker_killed(found[0]) from None
         raise _failed(f"{type(error).__name__}: {error}") from None
+
+
+def _worker_killed(received: str) -> TryAgainError:
+    return TryAgainError(
+        "the run", received=received, expected="workers that end their work", action=_MORE_MEMORY
+    )
 
 
 def _no_room(output: pathlib.Path | str) -> InputError:
@@ -194,14 +318,13 @@ def _name_too_long(output: pathlib.Path | str) -> InputError:
     )
 
 
-def _failed(text: str) -> InputError:
+def _failed(text: str) -> FailedError:
     causes = [found["cause"] for found in _CAUSE.finditer(text)]
-    return InputError(
+    return FailedError(
         "the run",
         received=" ".join((causes[-1] if causes else text).split())[:300],
         expected="workers that end their work",
-        action=f"Nothing was published. {_kept(text)} If a worker was killed, give the machine more "
-        "memory or use fewer workers.",
+        action=f"Nothing was published. {_kept(text)} Report it, with that file.",
     )
 
 

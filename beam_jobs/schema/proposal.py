@@ -20,7 +20,7 @@ from beam_jobs.sources.files import COMPRESSION
 from beam_jobs.sources.images import IMAGE_COLUMN, LABEL_COLUMN, ImageFolders
 from beam_jobs.sources.source import Input, InputSplit, Source
 from beam_jobs.sources.tokens import SEGMENTS_COLUMN, TOKENS_COLUMN, TokenRows
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, shortage
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Datetime, Image, Label, Tokens
@@ -257,5 +257,7 @@ def _header(path: str) -> _Header | None:
         with FileSystems.open(path, compression_type="uncompressed") as file, PIL.Image.open(file) as image:
             size = image_formats.seen_size(image)
             return _Header(format=str(image.format), mode=image.mode, size=size)
-    except Exception:  # Pillow raises many kinds of error on a file that is no image
+    except Exception as error:  # Pillow raises many kinds of error on a file that is no image
+        if shortage(error):
+            raise
         return None

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_jobs.cells.text import NOT_UTF_8
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, naming_shortages
 from pipeline.data.origins.files import Origin, place
 
 # --- Rows that cannot be converted.
@@ -229,6 +229,12 @@ class Source(Protocol):
 
     def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         """Reads one input split (on a worker); raises InputError where the file as a whole is unusable."""
+
+
+def read_split(source: Source, input_split: InputSplit) -> Iterator[RawRows]:
+    """Reads as `Source.read` does; raises TryAgainError where the machine, not the file, is at fault."""
+    with naming_shortages(f"input {input_split.name}"):
+        yield from source.read(input_split)
 
 
 # --- Likely causes where many rows cannot be read: mostly a flag, seldom the rows.

@@ -3,12 +3,16 @@
 import contextlib
 import difflib
 import functools
+import math
+import os
 import re
+import resource
 import sys
 import typing
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h, which schedulers know
 FULL_DISK = "a disk that is full"  # as errors say it: what a child printed is known by this
@@ -51,6 +55,12 @@ class TryAgainError(InputError):
     exit_code = EXIT_TRY_AGAIN
 
 
+class FailedError(InputError):
+    """The work failed, and nobody knows whether its input is the cause: a bug, say."""
+
+    exit_code = EXIT_FAILED
+
+
 class DamagedError(ValueError):
     """The bytes are not what was written. Who knows the file says so in an `InputError`."""
 
@@ -77,6 +87,101 @@ def disk_full(thing: str, *, room_for: str, action: str, kind: type[InputError] 
         expected=f"room for {room_for}",
         action=action,
     )
+
+
+# --- What the machine lacks is no fault of the input: the same command may succeed later.
+
+
+# By their text, as above. A thread that cannot start lacks memory, or `ulimit -u` forbids it.
+_SHORTAGES = {
+    "too little memory": re.compile(
+        r"MemoryError|bad_alloc|[Cc]annot allocate memory|failed to map segment|OOM when allocating"
+        r"|\w*alloc of size \d+ failed|ResourceExhaustedError|can't start new thread"
+        r"|pthread_create|Resource temporarily unavailable"
+    ),
+    "too many open files": re.compile(r"Too many open files"),
+    "a disk that does not answer": re.compile(r"(?:Input/output error|Stale file handle)(?:: '[^'\n]*')?"),
+}
+_REFUSALS = {
+    "a path that it may not use": re.compile(
+        r"(?:Permission denied|Operation not permitted|Read-only file system)(?:: '[^'\n]*')?"
+    )
+}
+_REQUESTED = re.compile(
+    r"alloc of size (?P<bytes>\d+)|[Uu]nable to allocate (?P<size>[\d.]+) (?P<unit>[KMGTPE])iB"
+)
+
+
+def shortage(error: BaseException | None, *, is_repeated: bool = False) -> str:
+    """Returns what the machine lacked, such as "too little memory", by an error and those behind it.
+
+    Empty where it lacked nothing: also where a damaged file asks for more memory than the machine has.
+
+    Args:
+      is_repeated: whether a scheduler repeats the command: then a permission may come, too.
+    """
+    patterns = _SHORTAGES | (_REFUSALS if is_repeated else {})
+    while error is not None:
+        if not isinstance(error, InputError):
+            text = f"{type(error).__name__}: {error}"
+            found = [(name, match) for name, each in patterns.items() if (match := each.search(text))]
+            if found and _requested_bytes(text) <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+                (name, match), path = found[0], getattr(error, "filename", None)
+                detail = getattr(error, "strerror", None) or match[0]
+                return f"{name} ({detail}{f': {path}' if path else ''})"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def _requested_bytes(text: str) -> float:
+    found = _REQUESTED.search(text)
+    if not found:
+        return 0.0
+    return float(found["bytes"] or float(found["size"]) * 1024.0 ** ("KMGTPE".index(found["unit"]) + 1))
+
+
+def lacking(what: str, thing: str, *, action: str = "") -> TryAgainError:
+    """Returns the error of a machine that lacks `what`, as `shortage` says it, for the work on `thing`."""
+    return TryAgainError(
+        thing,
+        received=what,
+        expected="what the work needs",
+        action=action or "Give it more, or ask for less at once; then the same command may succeed.",
+    )
+
+
+@contextlib.contextmanager
+def naming_shortages(thing: str, *, is_repeated: bool = False) -> Iterator[None]:
+    """Raises TryAgainError in place of any error that a shortage has caused, bad input's among them."""
+    try:
+        yield
+    except TryAgainError:
+        raise
+    except Exception as error:
+        if what := shortage(error, is_repeated=is_repeated):
+            raise lacking(what, error.thing if isinstance(error, InputError) else thing) from None
+        raise
+
+
+def address_space() -> float:
+    """Returns the bytes of addresses that this process may have; infinity without a limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return math.inf if limit == resource.RLIM_INFINITY else limit
+
+
+def check_address_space(needed: int) -> None:
+    """Raises TryAgainError where `ulimit -v` leaves this process fewer bytes of addresses than it reserves.
+
+    Libraries end the process, or wait for ever, where they get fewer: no later error tells.
+    """
+    limit = address_space()
+    if limit < needed:
+        raise TryAgainError(
+            "memory",
+            received=f"a limit of {limit / 1e9:.1f} GB on the address space of a process (ulimit -v)",
+            expected=f"{needed / 1e9:.1f} GB or more, as its libraries reserve",
+            action="Raise the limit, such as with `ulimit -v unlimited`; a limit of a cgroup is not meant.",
+        )
 
 
 def answers_bad_input(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str]], int]:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 
 from pipeline.base import process_memory
+from pipeline.base.errors import check_address_space
 
 # On Linux with NVIDIA's driver, and in Windows' subsystem for Linux.
 _GPU_DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg")
@@ -40,6 +41,9 @@ _HAS_GPU = any(pathlib.Path(path).exists() for path in _GPU_DEVICE_FILES)
 # Without a GPU, TensorFlow logs an error about the absent driver. What matters it also raises in Python.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 
+_ADDRESSES = 4_000_000_000  # bytes; training 240 rows on two cores reserved 3.1 GB, and aborted with 3.2
+
+check_address_space(_ADDRESSES)
 process_memory.keep_freed()
 with standard_error_held_back():
     import tensorflow  # noqa: F401

@@ -1,11 +1,18 @@
 """Runs commands of this project for a stage: convert, train, export."""
 
 import pathlib
+import re
 from collections.abc import Sequence
 
 from pipeline.base.cli.signals import Deferred, Interrupted
 from pipeline.base.errors import EXIT_BAD_INPUT, FULL_DISK, InputError, TryAgainError, disk_is_full
 from pipeline.training.launch import child
+
+# The system's words for what stands in the way, where an error has nothing else behind "received".
+_OBSTACLE = re.compile(
+    r"received (?:[^;']*[:(] ?)?(?:Permission denied|Operation not permitted|Read-only file system"
+    r"|Input/output error|Stale file handle|Too many open files)[^;']{0,20};"
+)
 
 
 class RefusedError(InputError):
@@ -37,6 +44,7 @@ def run(command: Sequence[str], log: pathlib.Path) -> None:
 def _error(module: str, code: int, log: pathlib.Path) -> InputError:
     why = child.why_failed(code, log=log)
     kind, action = (RefusedError if code == EXIT_BAD_INPUT else InputError), f"What it printed is in {log}."
-    if child.may_succeed_later(code) or FULL_DISK in why or disk_is_full(OSError(why)):
+    is_in_the_way = FULL_DISK in why or disk_is_full(OSError(why)) or _OBSTACLE.search(why)
+    if child.may_succeed_later(code) or is_in_the_way:
         kind, action = TryAgainError, f"The same command goes on. {action}"
     return kind(module, received=why, expected="a command that comes to its end", action=action)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
-from pipeline.base.errors import InputError, TryAgainError
+from pipeline.base.errors import InputError, TryAgainError, naming_shortages
 from pipeline.retraining import notify, records, report, store
 from pipeline.retraining.collection import collect
 from pipeline.retraining.decision import decide, publish, verify
@@ -48,7 +48,8 @@ def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | Non
     started = time.monotonic()
     try:
         _count_start(job, name)
-        document = stage(job)
+        with naming_shortages(f"stage '{name}' of cycle {job.id}", is_repeated=True):
+            document = stage(job)
     except (TryAgainError, HeldError):
         raise
     except InputError as error:

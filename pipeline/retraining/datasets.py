@@ -11,11 +11,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.data.dataset.manifest import FILE_NAME as MANIFEST
 from pipeline.data.dataset.manifest import open_dataset
+from pipeline.data.schema import schema as schema_lib
 from pipeline.retraining import children, records, spans
 from pipeline.retraining.records import Root
 from pipeline.retraining.spans import Digests, RawSpan, find
 
 _FORMAT = "penstock.span/1"
+# Why a span cannot be converted: its rows. Nothing else is written down, as it would say so for ever.
+_FAULT, _ROWS = "fault", "rows"
+_FLAGS_OF_ROWS = "--input"  # errors that name any other flag are about the config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,22 +49,37 @@ def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.d
     """Converts the span, unless it was converted before; returns the result, see `_result`.
 
     Raises:
-      TryAgainError: the conversion was killed, the disk is full, or the span changed meanwhile.
-      InputError: the conversion failed for no fault of the span.
+      TryAgainError: the conversion was killed, memory or a disk ran out, a file could not be read, or the
+        span changed meanwhile.
+      InputError: the conversion failed for no fault of the rows, such as for a wrong flag.
     """
     fingerprint = conversion.fingerprint(span)
     path = result_path(root, span.name, fingerprint)
-    if (there := records.read_result(path)) is not None:
+    if (there := known_result(root, span.name, fingerprint)) is not None:
         return there
+    path.unlink(missing_ok=True)  # see known_result
+    schema_lib.load(conversion.schema)  # or every span would be refused for it
     directory = dataset_of(root, span.name, fingerprint)
     try:
         if not (directory / MANIFEST).exists():
             children.run(_command(span, conversion, directory), path.with_suffix(".log"))
     except children.RefusedError as error:
         _check_unchanged(span)
+        if error.received.startswith("--") and not error.received.startswith(_FLAGS_OF_ROWS):
+            raise
         return records.write_result(path, _result(span, fingerprint, at=at, refused=error.received))
     _check_unchanged(span)
     return records.write_result(path, _result(span, fingerprint, at=at, dataset=directory))
+
+
+def known_result(root: Root, name: str, fingerprint: str) -> dict | None:
+    """Reads the result of a conversion; None where there is none that holds.
+
+    A refusal holds only if it says that the rows are at fault: earlier versions wrote down shortages, too.
+    """
+    result = records.read_result(result_path(root, name, fingerprint))
+    is_refusal = result is not None and result["unusable"] and not result["dataset_digest"]
+    return None if is_refusal and result.get(_FAULT) != _ROWS else result
 
 
 def _command(span: RawSpan, conversion: Conversion, directory: pathlib.Path) -> Sequence[str]:
@@ -115,6 +134,7 @@ def _result(
         "dataset_digest": opened.manifest.digest if opened else "",
         "rows": rows,
         "unusable": refused or empty,
+        **({_FAULT: _ROWS} if refused else {}),
     }
 
 
@@ -187,7 +207,7 @@ def _known(root: Root, sources: Sources, found: Sequence[RawSpan]) -> Iterator[S
     first_with: dict[str, str] = {}
     for span in found:
         fingerprint = sources.conversion.fingerprint(span)
-        result = records.read_result(result_path(root, span.name, fingerprint))
+        result = known_result(root, span.name, fingerprint)
         twin = first_with.setdefault(span.content, span.name) if span.size else span.name
         why = (
             "config.spans.exclude names it"

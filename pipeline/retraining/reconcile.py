@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from pipeline.base import files
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, shortage
 from pipeline.retraining import datasets, notify, records, store
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining.champion import Served
@@ -129,8 +129,11 @@ def _hold(root: Root, settings: Settings, plan: Plan, *, at: datetime.datetime) 
 
 
 def _try_again(root: Root, failed: Cycle, *, retry: bool, at: datetime.datetime) -> None:
-    """Raises InputError for a cycle that failed with the same inputs, unless a person retries it."""
-    if not retry:
+    """Raises InputError for a cycle that failed with the same inputs, unless a person retries it.
+
+    Earlier versions also wrote down a shortage as a failure: that is tried again.
+    """
+    if not retry and not shortage(RuntimeError(failed.failure["error"])):
         raise InputError(
             f"cycle {failed.id}",
             received=f"a failure in stage '{failed.failure['stage']}': {failed.failure['error']}",

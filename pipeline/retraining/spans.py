@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from pipeline.base import documents, files
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, TryAgainError
 
 # --- Digests of raw files. A cache keeps them, so that a file is read once while its size and times stay.
 
@@ -84,7 +84,8 @@ def find(pattern: str, digests: Digests, *, marker: str = "") -> list[RawSpan]:
       marker: the name of a file that every whole folder has; empty: every folder is whole.
 
     Raises:
-      InputError: two matches have one name, or a file cannot be read.
+      InputError: two matches have one name, or a link leads in a circle.
+      TryAgainError: a file cannot be read.
     """
     # pathlib takes no absolute pattern.
     found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
@@ -140,7 +141,7 @@ def _read(name: str, path: pathlib.Path, digests: Digests) -> RawSpan:
         found = {os.path.relpath(file, path): digests.of(file) for file in files}
         size = sum(pathlib.Path(file).stat().st_size for file in files)
     except OSError as error:
-        raise InputError(
+        raise (InputError if error.errno == errno.ELOOP else TryAgainError)(
             f"span '{name}'",
             received=f"{error.filename}: {error.strerror}",
             expected="files that this command can read",

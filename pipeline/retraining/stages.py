@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, TryAgainError, shortage
 from pipeline.data.dataset import records
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.statistics import SplitStatistics
@@ -17,6 +17,7 @@ from pipeline.retraining import parity as parity_lib
 from pipeline.retraining.job import Job, Part
 from pipeline.retraining.settings import CHAMPION
 from pipeline.serving import check
+from pipeline.serving.child import KILLED
 from pipeline.serving.result import InfraResult
 from pipeline.training.experiment.restore import restore_model
 
@@ -152,8 +153,22 @@ def infra(job: Job) -> dict:
 
 
 def check_serving(job: Job, directory: pathlib.Path, *, against: pathlib.Path | None) -> InfraResult:
-    """Checks a version directory in a fresh process, with the requests of the cycle's export."""
-    return check.check(directory, requests_lib.load(job.export), against=against, limits=job.settings.infra)
+    """Checks a version directory in a fresh process, with the requests of the cycle's export.
+
+    Raises:
+      TryAgainError: memory ran out, and the config set no limit that a model could exceed.
+    """
+    limits = job.settings.infra
+    result = check.check(directory, requests_lib.load(job.export), against=against, limits=limits)
+    for reason in result.reasons:
+        if KILLED in reason or (limits.process_mib is None and shortage(RuntimeError(reason))):
+            raise TryAgainError(
+                f"the infra check of {directory}",
+                received=reason,
+                expected="a process that ends by itself",
+                action="Give the machine more memory, or run less beside it; the same command goes on.",
+            )
+    return result
 
 
 # --- The prior, which a first model must beat: a prediction from the labels of training alone.

@@ -24,6 +24,7 @@ from pipeline.serving.result import Latency, Limits, Measured
 _PROBE = "pipeline.serving.probe"  # by name: an import would start TensorFlow here
 _ENVIRONMENT = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # else the first of two takes all of a GPU's memory
 _BLOCK_BYTES = 1 << 16
+KILLED = "was killed (SIGKILL)"
 _LONGEST_LINE = 300  # characters of a process's last line
 
 
@@ -138,7 +139,7 @@ class Child:
 def _format_code(code: int) -> str:
     """Formats a return code as a predicate."""
     if code == -signal.SIGKILL:
-        return "was killed (SIGKILL), as the kernel does where memory runs out,"
+        return f"{KILLED}, as the kernel does where memory runs out,"
     if code < 0:
         return f"crashed ({signal.Signals(-code).name})"
     return f"ended with exit code {code}"

@@ -137,11 +137,18 @@ def rows() -> list[Row]:
         poisoned,
         run_mutation,
         seen_pictures,
+        short_of_memory,
     )
 
     families = (hostile_rows, hostile_files, hostile_sizes, hostile_documents)
     return [
         *(Row(name=case.name, sentence=case.sentence, faults=case.faults) for case in COPIES),
+        *(Row(name=case.name, sentence=case.sentence, faults=case.faults) for case in short_of_memory.CASES),
+        Row(
+            name="memory_reconcile",
+            sentence="Limits the address space of a night: no span and no cycle is written down for it.",
+            faults=short_of_memory.reconcile,
+        ),
         *(
             Row(
                 name=f"raw_{target}",

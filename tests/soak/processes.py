@@ -1,5 +1,6 @@
 """Reads /proc: the processes of a command, which all run in one session."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -40,6 +41,16 @@ def worker(launcher: int, number: int) -> int | None:
         if found and json.loads(found.partition("=")[2])["task"]["index"] == number:
             return pid
     return None
+
+
+def beam_workers(leader: int) -> list[int]:
+    """The worker processes of a session that Beam has started."""
+    found = []
+    for pid in _alive(leader):
+        with contextlib.suppress(OSError):  # it has ended
+            if b"sdk_worker_main" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 def alive_after_a_second(leader: int) -> list[int]:

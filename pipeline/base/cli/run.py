@@ -17,6 +17,7 @@ A command is a module with these parts:
 """
 
 import faulthandler
+import math
 import os
 import sys
 import textwrap
@@ -44,7 +45,9 @@ def run_command(main: Main, command: Command) -> NoReturn:
     The exit code is what `main` returns, 0 for None; 2 after `error: …` for bad input; 130 after Ctrl-C.
     """
     interrupts = signals.handle_signals()
-    faulthandler.enable()
+    # Under a limit, a library that aborts for lack of addresses has said so in one line.
+    if math.isinf(errors.address_space()):
+        faulthandler.enable()
     logging.use_absl_handler()
 
     # Within what answers: an error that a library makes of Ctrl-C is not bad input.
@@ -62,7 +65,8 @@ def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
             print(help_page(command))
             code = 0
         else:
-            code = main(flags_lib.parse(command, argv)) or 0
+            with errors.naming_shortages(command.name, is_repeated=command.is_repeated):
+                code = main(flags_lib.parse(command, argv)) or 0
         sys.stdout.flush()
         return code
     except InputError as error:

@@ -12,9 +12,10 @@ import signal
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 
-from pipeline.base.errors import InputError, printable
+from pipeline.base.errors import InputError, answer, check_address_space, lacking, printable, shortage
 
 _NOTHING_HALF_DONE = "nothing half-done was published; the same command may run again"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -147,12 +148,14 @@ class Interrupts:
         """Waits for a signal; returns its number, unless it is one that ends the process at once."""
         number = os.read(woken, 1)[0]
         if number == signal.SIGBUS and self.bus_error:
-            line, code = self.bus_error()
-            self._ending.acquire()
-            kill()
-            os.write(self._stderr, f"{line}\n".encode())
-            os._exit(code)
+            self._end_with(*self.bus_error())
         return number
+
+    def _end_with(self, line: str, code: int) -> None:
+        self._ending.acquire()
+        kill()
+        os.write(self._stderr, f"{line}\n".encode())
+        os._exit(code)
 
     def _tell(self) -> None:
         for stream in (sys.stdout, sys.stderr):
@@ -163,27 +166,50 @@ class Interrupts:
         os.write(self._stderr, f"interrupted: {self._done}\n".encode())
 
     def _tell_of_thread(self, failed: threading.ExceptHookArgs) -> None:
-        """Silent after a signal: the worker processes are gone, and threads miss them."""
-        if not self.came:
-            threading.__excepthook__(failed)
+        """Silent after a signal: the worker processes are gone, and threads miss them.
+
+        A thread that ended for lack of memory ends the process: others may wait for it for ever.
+        """
+        if self.came:
+            return
+        if what := shortage(failed.exc_value):
+            self._end_with(*_line(lacking(what, "this command")))
+        threading.__excepthook__(failed)
 
     def _raise_again(self) -> None:
         """Lets the signal raise again: TensorFlow may catch everything, and `__del__` raises nothing."""
         self._was_raised = False
 
     def _tell_of_unraisable(self, unraisable: "sys.UnraisableHookArgs") -> None:
-        if not self.came:
+        if not self.came and not shortage(unraisable.exc_value):
             sys.__unraisablehook__(unraisable)
 
 
-def handle_signals() -> Interrupts:
-    """The handler of this process; installs it at the first call."""
+def handle_signals(*, addresses: int = 0) -> Interrupts:
+    """The handler of this process; installs it at the first call.
+
+    Args:
+      addresses: bytes of address space that the imports and the work need: see `check_address_space`.
+    """
     _open_closed_streams()
     handler = signal.getsignal(signal.SIGINT)
     if not isinstance(handler, Interrupts):
         handler = Interrupts()
         handler.install()
+        sys.excepthook = _answer_shortage
+    check_address_space(addresses)
     return handler
+
+
+def _answer_shortage(
+    kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
+) -> None:
+    """Answers in one line where memory ends while a command's imports run: nothing else would catch it."""
+    if not isinstance(error, InputError) and (what := shortage(error)):
+        error = lacking(what, "this command")
+    if isinstance(error, InputError):
+        os._exit(answer(error))
+    sys.__excepthook__(kind, error, trace)
 
 
 def take_signals() -> None:

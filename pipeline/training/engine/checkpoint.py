@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.base import directories, files
-from pipeline.base.errors import InputError, disk_full, disk_is_full
+from pipeline.base.errors import InputError, disk_full, disk_is_full, shortage
 from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.training.loop.bad_steps import not_finite
 from pipeline.training.state import checkpoints, golden
@@ -201,6 +201,8 @@ def _content(entry: Entry) -> tuple[dict[str, np.ndarray], str]:
     try:
         return load_tensors(entry.path), (entry.path / SESSION_FILE).read_text()
     except (OSError, ValueError, tf.errors.OpError) as error:
+        if shortage(error, is_repeated=True):
+            raise
         raise DamagedError(f"{entry.path.name}: {str(error).splitlines()[0]}") from None
 
 

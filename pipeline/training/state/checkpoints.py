@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.base import directories, documents
 from pipeline.base.directories import ChangedError
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, shortage
 from pipeline.training.state import continuation
 from pipeline.training.state.run_record import RunRecord
 
@@ -261,6 +261,8 @@ def read_manifest(directory: pathlib.Path) -> Manifest:
     except FileNotFoundError:
         raise DamagedError(f"{name}: missing") from None
     except OSError as error:
+        if shortage(error, is_repeated=True):  # or a sound checkpoint would be set aside
+            raise
         raise DamagedError(f"{name}: cannot be read ({error.strerror})") from None
     except documents.UNREADABLE as error:
         raise DamagedError(f"{name}: not as it was written ({error})") from None

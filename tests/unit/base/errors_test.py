@@ -30,6 +30,56 @@ def test_what_may_succeed_later_says_so_by_its_exit_code_from_a_worker_too():
     assert pickle.loads(pickle.dumps(error)).exit_code == 75
 
 
+# What the machine lacks is told from what is wrong with the input.
+
+
+def raised_from(error: Exception) -> InputError:
+    try:
+        try:
+            raise error
+        except Exception:
+            raise error_of(3) from None
+    except InputError as found:
+        return found
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks"),
+    [
+        (MemoryError(), "too little memory (MemoryError)"),
+        (OSError(12, "Cannot allocate memory"), "too little memory (Cannot allocate memory)"),
+        (RuntimeError("can't start new thread"), "too little memory (can't start new thread)"),
+        (ImportError("_rust.so: failed to map segment"), "too little memory (failed to map segment)"),
+        (RuntimeError("malloc of size 4096 failed"), "too little memory (malloc of size 4096 failed)"),
+        (OSError(24, "Too many open files", "a"), "too many open files (Too many open files: a)"),
+        (raised_from(OSError(5, "Input/output error")), "a disk that does not answer (Input/output error)"),
+        (raised_from(MemoryError()), "too little memory (MemoryError)"),
+        (raised_from(ValueError("a cell")), ""),
+        (InputError("MemoryError", received="Errno 12", expected="a", action="b"), ""),  # of a table of logs
+        (FileNotFoundError(2, "No such file or directory"), ""),
+        (PermissionError(13, "Permission denied"), ""),
+        # A damaged file asks for what no machine has.
+        (MemoryError("Unable to allocate 9.00 PiB for an array"), ""),
+        (RuntimeError("malloc of size 9007199254740992 failed"), ""),
+    ],
+)
+def test_what_the_machine_lacks(error: Exception, lacks: str):
+    assert errors.shortage(error) == lacks
+
+
+def test_a_permission_is_lacking_only_where_the_command_is_repeated():
+    denied = raised_from(PermissionError(13, "Permission denied", "log"))
+    assert errors.shortage(denied, is_repeated=True) == "a path that it may not use (Permission denied: log)"
+    with pytest.raises(InputError) as same, errors.naming_shortages("reconcile"):
+        raise denied
+    assert same.value is denied
+    with (
+        pytest.raises(TryAgainError, match="www: received a path"),
+        errors.naming_shortages("w", is_repeated=True),
+    ):
+        raise denied
+
+
 # Nothing that a terminal obeys is printed as it is.
 RED, CLEAR, REVERSED = "\x1b[31m", "\x1b[2J", "\u202e"
 

@@ -1,17 +1,21 @@
 """What a first model must beat, and how often rows of a holdout have judged before."""
 
 import dataclasses
+import datetime
+import types
 
 import numpy as np
 import pytest
 
+from pipeline.base.errors import InputError, TryAgainError
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 from pipeline.data.schema.feature_types import Label
-from pipeline.retraining import holdout, records
+from pipeline.retraining import cycle, holdout, records, stages
 from pipeline.retraining.decision import decide, reuses, scored
 from pipeline.retraining.job import Job
 from pipeline.retraining.records import Root
 from pipeline.retraining.stages import prior_of
+from pipeline.serving.result import InfraResult, Limits
 from tests.shared import small_spans
 
 
@@ -120,3 +124,68 @@ def test_of_numbers_it_is_the_mean():
 @pytest.mark.parametrize("statistics", [counted(complete=False), counted(), measured()])
 def test_what_nobody_counted_is_not_known(statistics):
     assert prior_of(statistics, Label(name="y", classes=("no", "yes"))) is None
+
+
+# What the machine lacks is no failure of a cycle, and no verdict on its model.
+
+
+def night(tmp_path, stage, monkeypatch):
+    """A job of one stage, and its root."""
+    root = Root(path=tmp_path, name="trips")
+    root.cycle("a").mkdir(parents=True)
+    settings = types.SimpleNamespace(attempts=3, infra=Limits())
+    monkeypatch.setattr(cycle, "STAGES", {"train": stage})
+    now = datetime.datetime(2026, 11, 4, tzinfo=datetime.UTC)
+    return Job(root=root, settings=settings, id="a", plan={}, now=lambda: now, publishes=True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(24, "Too many open files"),
+        OSError(5, "Input/output error"),
+        PermissionError(13, "Permission denied", "answers.npz"),
+        RuntimeError("ResourceExhaustedError: failed to allocate memory"),
+    ],
+)
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_stage_that_lacks_something_fails_no_cycle(tmp_path, monkeypatch, error, is_told):
+    def stage(job):
+        try:
+            raise error
+        except Exception:
+            if not is_told:
+                raise
+            raise InputError("answers", received="a", expected="b", action="Restore them.") from None
+
+    with pytest.raises(TryAgainError):
+        cycle.run(night(tmp_path, stage, monkeypatch))
+    assert not (tmp_path / "cycles" / "a" / records.FAILED).exists()
+
+
+@pytest.mark.parametrize(
+    ("reason", "limit", "is_verdict"),
+    [
+        (
+            "the process was killed (SIGKILL), as the kernel does where memory runs out, while it started",
+            None,
+            False,
+        ),
+        ("the process raised MemoryError:  while it was loaded", None, False),
+        ("the process raised MemoryError:  while it was loaded", 900, True),  # more than the config allows it
+        ("the process crashed (SIGSEGV) while it was loaded", None, True),
+        ("signature 'raw' is missing; the model has none", None, True),
+    ],
+)
+def test_an_infra_check_that_lacks_memory_is_no_verdict(tmp_path, monkeypatch, reason, limit, is_verdict):
+    job = night(tmp_path, None, monkeypatch)
+    job.settings.infra = Limits(process_mib=limit)
+    found = InfraResult(directory="a", against="", reasons=[reason], limits=job.settings.infra)
+    monkeypatch.setattr(stages.check, "check", lambda *given, **more: found)
+    monkeypatch.setattr(stages.requests_lib, "load", lambda path: None)
+    if is_verdict:
+        assert stages.check_serving(job, tmp_path, against=None) is found
+        return
+    with pytest.raises(TryAgainError, match="the infra check"):
+        stages.check_serving(job, tmp_path, against=None)

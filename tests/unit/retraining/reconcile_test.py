@@ -1,5 +1,6 @@
 """The same inputs make the same cycle, once; everything else is told."""
 
+import datetime
 import json
 import shutil
 
@@ -7,6 +8,7 @@ import pytest
 
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.publishing import versions
+from pipeline.retraining import reconcile as reconcile_lib
 from pipeline.retraining import records
 from tests.shared import small_spans
 
@@ -191,3 +193,16 @@ def test_a_stage_that_is_killed_again_and_again_fails_the_cycle(schedule, stoppi
     assert schedule.cycles[-1].failure["stage"] == "train"
     with pytest.raises(KeyboardInterrupt):
         schedule.later(minutes=1).reconcile(retry=True)
+
+
+def test_a_failure_for_lack_of_memory_that_was_written_down_is_tried_again(tmp_path):
+    root = records.Root(path=tmp_path, name="trips")
+    for name, error in (("a", "pipeline.train: received MemoryError"), ("b", "the holdout has no rows")):
+        root.cycle(name).mkdir(parents=True)
+        records.write_result(root.cycle(name) / records.PLAN, {"cycle": name, "at": "2026-11-04"})
+        records.write_result(root.cycle(name) / records.FAILED, {"stage": "train", "error": error})
+    lacking, other = (records.read_cycle(root.cycle(name)) for name in "ab")
+    reconcile_lib._try_again(root, lacking, retry=False, at=datetime.datetime.now(datetime.UTC))
+    assert not (lacking.folder / records.FAILED).exists()
+    with pytest.raises(InputError, match="other inputs"):
+        reconcile_lib._try_again(root, other, retry=False, at=datetime.datetime.now(datetime.UTC))

@@ -1,14 +1,19 @@
 """Spans of raw data, and what they are known by."""
 
+import datetime
 import hashlib
 import os
+import signal
 import time
 
 import pytest
 
-from pipeline.base.errors import InputError
-from pipeline.retraining import spans
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.retraining import datasets, records, spans
+from pipeline.retraining.records import Root
 from pipeline.retraining.spans import Digests
+from pipeline.training.launch import child
+from tests.shared import small_spans
 
 # Spans of raw data: their names, and digests that tell what changed.
 
@@ -172,3 +177,96 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path):
     digests = Digests(tmp_path / "cache" / "raw.json", clock=lambda: long_after)
     digests.of(str(tmp_path / "a.csv"))
     digests.save()
+
+
+# Only what is wrong with rows is written down about a span.
+
+AT = datetime.datetime(2026, 11, 4, tzinfo=datetime.UTC)
+ROWS = "rows that cannot be converted: received 5 of 9 rows; expected at most none. Correct the data."
+# A table of logs may quote what an error says.
+QUOTES = "column 'a': received 'open: Permission denied'; expected a number. Correct it. MemoryError"
+OUTPUT = "--output=a: received Permission denied; expected a directory that can be created. Choose another."
+FLAG = "--layuot: received a flag that this command does not have; expected another. See --help."
+
+
+@pytest.fixture
+def converting(tmp_path, monkeypatch):
+    """A function that converts a span by a command that ends with this line and exit code."""
+    write(tmp_path, {"raw/date=1/a.csv": "a\n1\n"})
+    small_spans.write_schema(tmp_path)
+    root = Root(path=tmp_path, name="trips")
+    conversion = datasets.Conversion(module="convert", schema=tmp_path / "schema.json", flags=())
+    (span,) = find(tmp_path, "raw/date=*")
+
+    def convert(line, code):
+        def run(command, *, log, came):
+            log.write_text(f"error: {line}\n" if line else "")
+            return code
+
+        monkeypatch.setattr(child, "run", run)
+        return datasets.convert(root, span, conversion, at=AT)
+
+    convert.path = datasets.result_path(root, "1", conversion.fingerprint(span))
+    convert.sources = datasets.Sources(pattern=str(tmp_path / "raw/date=*"), conversion=conversion)
+    convert.root = root
+    return convert
+
+
+@pytest.mark.parametrize("line", [ROWS, QUOTES])
+def test_a_span_whose_rows_are_refused_is_not_tried_again(converting, line):
+    first = converting(line, 2)
+    assert first["unusable"] == line
+    assert converting("", -9) == first
+    (span,) = datasets.survey_spans(converting.root, converting.sources)
+    assert span.unusable == line
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "kind"),
+    [
+        ("memory: received a limit; expected more. Raise it.", 75, TryAgainError),
+        ("", -signal.SIGKILL, TryAgainError),
+        ("", -signal.SIGABRT, TryAgainError),
+        ("", 128 + signal.SIGTERM, TryAgainError),
+        (OUTPUT, 2, TryAgainError),
+        ("a: received a disk that is full, or a quota; expected room. Make room.", 2, TryAgainError),
+        (FLAG, 2, InputError),
+        ("the run: received KeyError: 'a'; expected workers that end their work. Report it.", 1, InputError),
+        ("", 1, InputError),
+    ],
+)
+def test_what_is_no_fault_of_its_rows_says_nothing_about_a_span(converting, line, code, kind):
+    with pytest.raises(InputError) as raised:
+        converting(line, code)
+    assert isinstance(raised.value, TryAgainError) == (kind is TryAgainError)
+    assert not converting.path.exists()
+    (span,) = datasets.survey_spans(converting.root, converting.sources)
+    assert (span.unusable, span.result) == ("", None)
+
+
+def test_a_schema_that_cannot_be_read_says_nothing_about_a_span(converting):
+    (converting.root.path / "schema.json").write_text("{}")
+    with pytest.raises(InputError, match="schema"):
+        converting(ROWS, 2)
+    assert not list((converting.root.path / "spans").glob("*/*"))
+
+
+def test_a_refusal_that_does_not_say_that_rows_are_at_fault_is_looked_at_again(converting):
+    written = converting(ROWS, 2)
+    assert written.pop("fault") == "rows"
+    converting.path.unlink()
+    records.write_result(converting.path, {**written, "unusable": "the run: received MemoryError"})
+    (span,) = datasets.survey_spans(converting.root, converting.sources)
+    assert (span.unusable, span.result) == ("", None)
+    assert converting(ROWS, 2)["unusable"] == ROWS
+
+
+def test_a_file_that_cannot_be_read_now_may_be_later(tmp_path, monkeypatch):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n"})
+
+    def denied(self, file):
+        raise PermissionError(13, "Permission denied", file)
+
+    monkeypatch.setattr(Digests, "of", denied)
+    with pytest.raises(TryAgainError, match=r"span '1': received .*a\.csv: Permission denied"):
+        find(tmp_path, "raw/date=*")

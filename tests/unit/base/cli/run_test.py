@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pipeline.base.errors import EXIT_BAD_INPUT
+from pipeline.base.errors import EXIT_BAD_INPUT, EXIT_TRY_AGAIN
 from tests.house.imports import ROOT
 
 
@@ -76,3 +76,43 @@ def test_a_full_disk_when_the_result_is_published(what: str):
     exit_code, told = ended(code, ">/dev/full")
     assert (exit_code, len(told.splitlines())) == (EXIT_BAD_INPUT, 1)
     assert told.endswith("the dataset new is published, and whole.\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "import threading as t; t.Thread(target=bytearray, args=[1 << 60]).start(); t.Event().wait()",
+            "this command: received too little memory",
+        ),
+        ("raise MemoryError", "some: received too little memory (MemoryError)"),
+        (
+            "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3)); open('a')",
+            "too many open files",
+        ),
+    ],
+)
+def test_what_the_machine_lacks_is_one_line_and_may_be_there_later(code: str, said: str):
+    exit_code, told = ended(code)
+    assert (exit_code, len(told.splitlines())) == (EXIT_TRY_AGAIN, 1), told
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("signals.handle_signals(); raise MemoryError", "this command: received too little memory"),
+        (
+            "signals.handle_signals(addresses=8 << 30)",
+            "memory: received a limit of 4.3 GB on the address",
+        ),
+    ],
+)
+def test_memory_that_ends_in_the_imports_of_a_command(code: str, said: str):
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))"
+    whole = f"{limit}; from pipeline.base.cli import signals; {code}"
+    done = subprocess.run(
+        [sys.executable, "-c", whole], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, len(done.stderr.splitlines())) == (EXIT_TRY_AGAIN, 1), done.stderr
+    assert said in done.stderr

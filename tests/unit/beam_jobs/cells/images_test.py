@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
-from beam_jobs.cells import typed
+from beam_jobs.cells import images, typed
 from beam_jobs.cells.images import BadImageError, check_root, normalized, paths_outside, read_image
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Image
@@ -247,3 +247,15 @@ def test_a_root_that_is_not_there_is_refused(tmp_path: pathlib.Path):
     assert check_root(str(tmp_path)) == str(tmp_path)
     with pytest.raises(InputError, match=r"--path_root=.*no folder there"):
         check_root(str(tmp_path / "nowhere"))
+
+
+def test_a_lack_of_memory_is_not_the_pictures_fault(monkeypatch):
+    def too_large(*given, **more):
+        raise MemoryError
+
+    monkeypatch.setattr(images.PIL.Image, "open", too_large)
+    with pytest.raises(BadImageError, match="asks for too much memory"):  # as a broken file may
+        normalized(b"GIF89a", ANY)
+    monkeypatch.setattr(images, "bytearray", too_large, raising=False)
+    with pytest.raises(MemoryError):
+        normalized(b"GIF89a", ANY)

@@ -1,15 +1,19 @@
 """Whatever ends a run, the user reads one line; and the wheel that workers get."""
 
 import errno
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 
+import apache_beam as beam
+import grpc
 import pytest
 
 from beam_jobs.launch import runners
-from pipeline.base.errors import InputError
+from pipeline.base.errors import FailedError, InputError, TryAgainError
 
 FROM_A_WORKER = """Traceback (most recent call last):
   File "worker.py", line 7, in process
@@ -67,6 +71,62 @@ def test_a_bug_is_told_where_its_traceback_cannot_be_kept(monkeypatch: pytest.Mo
         runners.one_line_errors(pathlib.Path("out")),
     ):
         raise RuntimeError(FROM_A_WORKER)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{runners.WORKER_DIED} (Worker subprocess exited with return code -9)", "return code -9"),
+        ("line 7\nMemoryError [while running 'Prepare']", "too little memory"),
+        ("PermissionError: [Errno 13] Permission denied: 'a.png' [while…]", "(Permission denied: 'a.png')"),
+    ],
+)
+def test_a_killed_worker_and_a_lack_of_memory_may_be_gone_later(text: str, said: str):
+    with pytest.raises(TryAgainError) as raised, runners.one_line_errors("out"):
+        raise RuntimeError(text)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_error_that_asks_to_try_again_comes_from_a_worker_as_itself():
+    lacking = TryAgainError("input a.csv", received="too little memory", expected="more", action="Give it.")
+    with pytest.raises(TryAgainError) as raised, runners.bad_input_from_workers():
+        raise RuntimeError(f"pipeline.base.errors.TryAgainError: {lacking} [while running 'Prepare']")
+    assert str(raised.value) == str(lacking)
+
+
+def test_a_connection_that_breaks_first_is_a_worker_that_died(tmp_path: pathlib.Path):
+    runner = runners.make_runner(
+        "FnApiRunner", runners.pipeline_options("FnApiRunner", ()), directory=tmp_path
+    )
+    told = pytest.raises(TryAgainError, match=r"a worker process died \(its connection broke\)")
+    for error in (grpc.RpcError(), RuntimeError("Channel closed prematurely.")):
+        with told, runners.one_line_errors("out"), runners._lost_connections_named(beam.Pipeline(runner)):
+            raise error
+
+
+def die(number: int, code: int) -> int:
+    if number == 7:
+        if not code:
+            os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(code)
+    return number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "kind", "said"),
+    [(0, TryAgainError, r"a worker process died \(Worker .* return code -9\)"), (3, FailedError, "code 3")],
+)
+def test_a_worker_that_dies_ends_the_run(tmp_path: pathlib.Path, code: int, kind: type, said: str):
+    options = runners.pipeline_options(
+        "FnApiRunner", ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
+    )
+    runner = runners.make_runner("FnApiRunner", options, directory=tmp_path)
+    pipeline = beam.Pipeline(runner=runner, options=options)
+    _ = pipeline | beam.Create(range(100)) | beam.Reshuffle() | beam.Map(die, code)
+    with pytest.raises(kind, match=said), runners.one_line_errors(tmp_path):
+        runners.run_to_end(pipeline)
 
 
 def test_the_same_code_gives_the_same_wheel(tmp_path: pathlib.Path):
