@@ -116,10 +116,9 @@ class Progress:
         self._done, self._since = step, clock()  # what the time left is reckoned from
         self._stream = stream or sys.stdout
         self._total = total_steps
-        is_watched = self._stream.isatty()
-        self._bar = tqdm(
-            total=total_steps, initial=step, unit="step", file=self._stream, disable=not is_watched
-        )
+        watched = stream or sys.stderr  # of the two, it alone takes the characters that draw a bar
+        is_watched = self._stream.isatty() and watched.isatty()
+        self._bar = tqdm(total=total_steps, initial=step, unit="step", file=watched, disable=not is_watched)
 
     def first_step(self, tracing_s: float, step_s: float) -> None:
         """Says that training has begun: compiling may take minutes."""
