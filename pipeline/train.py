@@ -181,12 +181,13 @@ def main(argv: Sequence[str]) -> int:
         metrics = run.train(request, began=time.monotonic() - goodput.process_age_s())
     if _JSON.value and cluster.is_chief():
         files.write_json(_JSON.value, metrics)
+    export = (f"--workdir={request.workdir}", f"--output={request.workdir / 'export'}")
     notes = "".join(f"note: {finding}\n" for finding in verdict(metrics))
     print(
         f"{summary(metrics)}\n"
         f"{notes}"
         f"report: {request.workdir / 'report.html'}\n"
-        f"export: python -m pipeline.export --workdir={request.workdir} --output={request.workdir / 'export'}"
+        f"export: {shlex.join(['python', '-m', 'pipeline.export', *export])}"
     )
     return 0
 
