@@ -19,6 +19,7 @@ from pipeline.data.statistics import loading
 from pipeline.training.engine import cluster, strategy, trace
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.experiment import checks
+from pipeline.training.experiment.model import naming_layer
 from pipeline.training.loop import callbacks, outer
 from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.clock import timed
@@ -166,6 +167,7 @@ def _steps(
         naming_lost_service(setup.request.data_service),
         naming_damage(*setup.selections.values()),
         naming_other_dataset(),
+        naming_layer(setup.experiment.model.name),
     ):
         inner_loop = outer.announce_first_step(
             lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=goodput_log
