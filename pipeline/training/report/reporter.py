@@ -101,6 +101,10 @@ class Reporter:
         run_record.write(self._workdir.run, self._record)
 
 
+# Without tqdm's own speed: the loss has room in 80 columns.
+_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+
+
 class Progress:
     """Shows log points as they come: a bar where someone is watching, lines where output goes to a file."""
 
@@ -118,7 +122,9 @@ class Progress:
         self._total = total_steps
         watched = stream or sys.stderr  # of the two, it alone takes the characters that draw a bar
         is_watched = self._stream.isatty() and watched.isatty()
-        self._bar = tqdm(total=total_steps, initial=step, unit="step", file=watched, disable=not is_watched)
+        self._bar = tqdm(
+            total=total_steps, initial=step, file=watched, disable=not is_watched, bar_format=_BAR
+        )
 
     def first_step(self, tracing_s: float, step_s: float) -> None:
         """Says that training has begun: compiling may take minutes."""
@@ -135,8 +141,9 @@ class Progress:
             line = f"{describe(point, self._total)}{self._left(point['step'])}"
             print(line, file=self._stream, flush=True)
             return
-        self._bar.update(point["step"] - self._bar.n)
-        self._bar.set_postfix_str(", ".join(_speed_and_loss(point)))
+        self._bar.set_postfix_str(", ".join(_speed_and_loss(point)), refresh=False)
+        self._bar.n = point["step"]
+        self._bar.refresh()
         if "validation" in point:
             self._bar.write(describe(point, self._total), file=self._stream)
 

@@ -87,7 +87,7 @@ def test_what_examples_weigh_is_told_beside_the_plain_numbers(tmp_path):
 def test_train_split_comes_first_and_the_label_leads_the_features(tmp_path):
     page = report(tmp_path, evaluation=None)
     assert page.text.index("train 26,048") < page.text.index("test 3,256")
-    assert page.text.index("income label") < page.text.index("age numeric")
+    assert page.text.index("income predicted") < page.text.index("age numeric")
 
 
 def test_loads_nothing_and_runs_nothing_whatever_the_values_are(tmp_path):
