@@ -36,6 +36,7 @@ from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.configs import base
 from pipeline.data.dataset import selection, window
+from pipeline.report import terminal
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import evaluation_splits
 from pipeline.training.experiment.config import RateScaling
@@ -184,8 +185,7 @@ def main(argv: Sequence[str]) -> int:
     export = (f"--workdir={request.workdir}", f"--output={request.workdir / 'export'}")
     notes = "".join(f"note: {finding}\n" for finding in verdict(metrics))
     print(
-        f"{summary(metrics)}\n"
-        f"{notes}"
+        f"{terminal.broken(summary(metrics))}\n{terminal.broken(notes)}"
         f"report: {request.workdir / 'report.html'}\n"
         f"export: {shlex.join(['python', '-m', 'pipeline.export', *export])}"
     )

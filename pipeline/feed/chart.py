@@ -23,7 +23,9 @@ def page(certificate: Certificate, advice: Sequence[str], origin: Mapping[str, s
     why = (
         Note(text=f"Why the limit is red: {certificate.why_limiting}.") if certificate.why_limiting else None
     )
-    head = Section(title="Feed certificate", parts=[said, _drawing(certificate), why])
+    head = Section(
+        title="Feed certificate", parts=[said, tag("div", _drawing(certificate), class_="scroll"), why]
+    )
     return html.page(head, sections(certificate, advice, origin))
 
 

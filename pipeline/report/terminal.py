@@ -23,8 +23,21 @@ def render(sections: Sequence[Section]) -> str:
     Where stdout is a terminal, sentences and facts are broken at words to its width.
     """
     is_marked = any(section.good is not None for section in sections)
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    return "\n\n".join("\n".join(map(printable, _lines(section, is_marked, width))) for section in sections)
+    columns = width()
+    return "\n\n".join("\n".join(map(printable, _lines(section, is_marked, columns))) for section in sections)
+
+
+def width() -> int | None:
+    """Returns the columns of the terminal that stdout is; None where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def broken(text: str) -> str:
+    """Returns sentences and lists, broken at words to the width of the terminal if there is one."""
+    columns = width()
+    if columns is None:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _broken(line, columns))
 
 
 def aligned(rows: Sequence[Sequence[object]], *, numbers: Collection[int] = ()) -> list[str]:
@@ -44,23 +57,23 @@ def aligned(rows: Sequence[Sequence[object]], *, numbers: Collection[int] = ()) 
     ]
 
 
-def _lines(section: Section, is_marked: bool, width: int | None) -> Iterator[str]:
+def _lines(section: Section, is_marked: bool, columns: int | None) -> Iterator[str]:
     if section.title:
         yield (_MARKS[section.good] if is_marked else "") + section.title
     indent = "    " if is_marked else "  " if section.title else ""
     for part in section.parts:
         for line in _part(part):
-            is_whole = width is None or isinstance(part, Table | Code)  # columns, and what is to be copied
-            yield from [indent + line] if is_whole else _broken(indent + line, width)
+            is_whole = columns is None or isinstance(part, Table | Code)  # columns, and what is to be copied
+            yield from [indent + line] if is_whole else _broken(indent + line, columns)
 
 
-def _broken(line: str, width: int) -> list[str]:
-    """Lines of `width` characters at most; a fact goes on below its value."""
+def _broken(line: str, columns: int) -> list[str]:
+    """Lines of `columns` characters at most; a fact goes on below its value."""
     hang = len(_START.match(line)[0])
     return textwrap.wrap(
         line,
-        width,
-        subsequent_indent=" " * (hang if hang < width // 2 else 2),
+        columns,
+        subsequent_indent=" " * (hang if hang < columns // 2 else 2),
         break_long_words=False,
         break_on_hyphens=False,
     ) or [line]
