@@ -175,6 +175,7 @@ def _error(
 
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # Keras prints parts of its messages in bold
+_PLACES, _NODE = re.compile(r'File "([^"]+)", line (\d+)'), re.compile(r"Detected at node (\S+)")
 _PRECISIONS = re.compile(r"b?float16")
 _OTHERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(pathlib.Path(__file__).parents[2]))
 
@@ -189,9 +190,13 @@ def naming_layer(name: str, options: config_lib.Values | None = None) -> Iterato
     except Exception as error:
         frames = list(traceback.walk_tb(error.__traceback__))
         own = [each for each in frames if _is_of_model(each[0], name)]
-        if not own or type(error).__name__ == "ResourceExhaustedError":  # a device's memory, no mistake
+        if type(error).__name__ == "ResourceExhaustedError":  # a device's memory, no mistake
             raise
-        raise _model_error(name, options, error, own, is_its_own=own[-1] == frames[-1]) from None
+        if found := _graph_error(name, error):
+            raise found from None
+        if own:
+            raise _model_error(name, options, error, own, is_its_own=own[-1] == frames[-1]) from None
+        raise
 
 
 def _model_error(
@@ -206,16 +211,38 @@ def _model_error(
     layers = [frame.f_locals.get("self") for frame, _ in own]
     layer = next((each for each in reversed(layers) if isinstance(each, keras.Layer)), None)
     if options is not None and layer is None and is_its_own and isinstance(error, ValueError | TypeError):
-        return _error("--config.model", f"{name} with {options}", str(error))
-    said = " ".join(_ESCAPES.sub("", str(error)).split())
+        return _error("--config.model", f"{name} with {options}", _line(str(error)))
     frame, line = own[-1]
-    action = f"Correct {frame.f_code.co_filename}, line {line}."
+    where = f", layer {layer.name!r}" if layer is not None else ""
+    return _failed(name, where, error, _line(str(error)), file=frame.f_code.co_filename, line=line)
+
+
+def _graph_error(name: str, error: Exception) -> InputError | None:
+    """Returns the error of an operation whose place in the model's code TensorFlow tells in the message."""
+    folder, text = pathlib.Path(inspect.getsourcefile(MODELS[name])).parent, str(error)
+    places = [each for each in _PLACES.findall(text) if pathlib.Path(each[0]).parent == folder]
+    if not places:
+        return None
+    node = _NODE.search(text)
+    if node is None:
+        return None
+    said = _line(_PLACES.split(text)[-1].partition("\n\n")[2].partition("[[")[0] or text)
+    file, line = places[-1]
+    return _failed(name, f", operation '{node[1]}'", error, said, file=file, line=int(line))
+
+
+def _line(text: str) -> str:
+    return " ".join(_ESCAPES.sub("", text).split())
+
+
+def _failed(name: str, where: str, error: Exception, said: str, *, file: str, line: int) -> InputError:
+    action = f"Correct {file}, line {line}."
     if _PRECISIONS.search(said):
         action += (
             " A layer casts what is not its input to self.compute_dtype; --precision=float32 needs no cast."
         )
     return _error(
-        f"--config.model.name={name}{f', layer {layer.name!r}' if layer is not None else ''}",
+        f"--config.model.name={name}{where}",
         f"{type(error).__name__}: {said}",
         "a model that can be built and run",
         action=action,

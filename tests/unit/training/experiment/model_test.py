@@ -214,6 +214,26 @@ def test_what_fails_in_a_models_code_is_one_line_that_names_the_place(monkeypatc
     assert str(raised.value).isprintable(), str(raised.value)
 
 
+def test_what_fails_when_the_graph_runs_names_the_place_too(monkeypatch):
+    class Sevens(keras.layers.Layer):
+        def call(self, x):
+            return keras.ops.reshape(x, (-1, 7))[:, :1]
+
+    def make(inputs: keras.KerasTensor) -> keras.Model:
+        hidden = Sevens(name="sevens")(keras.layers.Dense(2)(inputs))
+        return keras.Model([inputs], keras.layers.Dense(1)(hidden))
+
+    signature = [tf.TensorSpec([None, 2])]
+    step = tf.function(built(monkeypatch, make), autograph=False, input_signature=signature)
+    message = (
+        r"headless, operation '.*sevens.*': received InvalidArgumentError: .*reshape.* Correct .*model_test"
+    )
+    with pytest.raises(InputError, match=message) as raised, model_lib.naming_layer("headless"):
+        step(tf.zeros([3, 2]))
+    assert str(raised.value).isprintable()
+    assert len(str(raised.value)) < 600
+
+
 def test_the_advice_on_a_layer_that_mixes_precisions_helps(monkeypatch):
     class Cast(Shifted):
         def call(self, x):
