@@ -22,10 +22,10 @@ COMMANDS = {
     "pipeline.index": (["--check", "{}/data/rows-train.tfrecord-00000-of-00001"], 0),
     "pipeline.feed_rate": ([CONFIG, "--dataset={}/data", "--seconds=0.1"], 0),
     "pipeline.train": ([CONFIG, "--dataset={}/data", "--workdir={}/a run", *SMALL], 0),
-    "pipeline.evaluate": (["--model={}/a run", "--dataset={}/data"], 0),
     "pipeline.replay": (["--workdir={}/a run", "--step=3"], 0),
     "pipeline.parity": (["--workdir={}/a run"], 0),
     "pipeline.export": (["--workdir={}/a run", "--output={}/export"], 0),
+    "pipeline.evaluate": (["--model={}/export", "--dataset={}/data"], 0),
     "beam_jobs.predict": (["--model={}/export", "--input={}/rows.csv", "--output={}/predicted"], 0),
     "pipeline.retrain": (
         ["plan", "--config=tests/shared/small_retraining.py", "--root={}/none"],

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from pipeline.base import files as files_lib
 from pipeline.base.errors import InputError
-from pipeline.report import html
+from pipeline.report import html, terminal
 from pipeline.report.html import Markup
 from pipeline.report.section import Cell, Section
 from pipeline.training.report.data import dataset_section
@@ -133,7 +133,7 @@ class Progress:
 
     def tell(self, line: str) -> None:
         """Shows a line, above the bar where there is one."""
-        self._bar.write(line, file=self._stream)
+        self._bar.write(terminal.broken(line), file=self._stream)
         self._stream.flush()
 
     def show(self, point: Mapping) -> None:
@@ -145,7 +145,7 @@ class Progress:
         self._bar.n = point["step"]
         self._bar.refresh()
         if "validation" in point:
-            self._bar.write(describe(point, self._total), file=self._stream)
+            self._bar.write(terminal.broken(describe(point, self._total)), file=self._stream)
 
     def _left(self, step: int) -> str:
         """The time left after `step`, at the speed until then, with evaluation; the bar has its own."""

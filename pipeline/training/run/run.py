@@ -16,6 +16,7 @@ from pipeline.data.integrity.changes import Watched
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.statistics import loading
+from pipeline.report import terminal
 from pipeline.training.engine import cluster, strategy, trace
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.experiment import checks
@@ -79,7 +80,7 @@ def _go_on(setup: Setup, began: float) -> dict:
     with GoodputLog(path, age_s=time.monotonic() - began) as goodput_log:
         metrics = _train(parts.build(setup), before, goodput_log)
     if path:
-        print(time_line(goodput.read_goodput(path)), flush=True)
+        print(terminal.broken(time_line(goodput.read_goodput(path))), flush=True)
     return metrics
 
 
@@ -114,7 +115,7 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog) -> dict:
     watched.check()
     strategy.leave_together(run.setup.strategy)
     if reporter:
-        print(f"{checkpoints.cost}\n{measures.line()}", flush=True)
+        print(terminal.broken(f"{checkpoints.cost}\n{measures.line()}"), flush=True)
         goodput_log.write()  # the page shows it
         timed(goodput_log, "report", reporter.finish)(step, metrics)
     return metrics
@@ -227,7 +228,7 @@ def _reporter(
     begins_anew = "no checkpoint is there, so training begins anew"
     resumed = [f"continuing from step {step:,}" if step else begins_anew] if step or before else []
     reporter = Reporter(workdir, record, before=before, step=step, logged=logged)
-    print("\n".join([*run.setup.announcement, *warned, *resumed]), flush=True)
+    print(terminal.broken("\n".join([*run.setup.announcement, *warned, *resumed])), flush=True)
     return reporter
 
 
