@@ -46,6 +46,7 @@ from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
+from pipeline.report import terminal
 
 _INPUT = flags.DEFINE_multi_string(
     "input", None, "[SPLIT=]PATH: a file, a directory or a glob. SPLIT= as for convert."
@@ -117,11 +118,12 @@ def main(argv: Sequence[str]) -> None:
 
 def _print_proposal(proposal: Proposal, schema: Schema, described: str) -> None:
     if described:
-        print(described, end="\n\n")
+        print(terminal.broken(described), end="\n\n")
     print(proposal_lib.format_summary(schema))
     if proposal.looked_at:
         print(f"\n{proposal.looked_at}")
-    print("\nTo review:", *(proposal.review or ["nothing stands out"]), sep="\n- ")
+    review = map(terminal.broken, [f"- {each}" for each in proposal.review or ["nothing stands out"]])
+    print("\nTo review:", *review, sep="\n")
     print(f"\nschema {_OUTPUT.value}")
     if _JSON.value:
         document = {

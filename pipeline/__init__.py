@@ -4,3 +4,21 @@ Every folder is a room: data/ reads datasets, feed/ certifies the input, trainin
 model, serving/ checks it, gate/ compares models, publishing/ serves versions, retraining/ does all of it on a
 schedule. base/ and report/ serve all rooms; configs/ holds one experiment a file.
 """
+
+import importlib.util
+import pathlib
+import pkgutil
+import sys
+
+_MODELS = "models"
+_ROOM = pathlib.Path(__file__).parents[1] / _MODELS
+if _MODELS not in sys.modules and _ROOM.is_dir():
+    # A user's own folder or file `models`, where a command starts, would be found before ours. What is in
+    # their folder is found beside ours.
+    _SPEC = importlib.util.spec_from_file_location(
+        _MODELS,
+        _ROOM / "__init__.py",
+        submodule_search_locations=pkgutil.extend_path([str(_ROOM)], _MODELS),
+    )
+    sys.modules[_MODELS] = importlib.util.module_from_spec(_SPEC)
+    _SPEC.loader.exec_module(sys.modules[_MODELS])

@@ -16,12 +16,15 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     signals.handle_signals()
 
+import datetime
 import math
 import pathlib
+import platform
 from collections.abc import Sequence
 
 from absl import flags
 
+from pipeline.base import machine
 from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
@@ -29,6 +32,7 @@ from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.data.dataset import window
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.feed import scaling
 from pipeline.training.experiment import config as config_lib
 
@@ -61,6 +65,7 @@ _CHART = flags.DEFINE_string("chart", None, "FILE: also draw the certificate: .s
 
 STARVED = 1
 CHARTS = (".svg", ".html")
+_DIGEST_CHARACTERS = 12
 
 
 COMMAND = Command(
@@ -100,14 +105,27 @@ def main(argv: Sequence[str]) -> int:
         uncached=_COLD.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
     )
-    print(terminal.render(table.sections(certificate, advice)))
+    origin = _origin(dataset)
+    print(terminal.render(table.sections(certificate, advice, origin)))
     if _JSON.value:
-        files.write_json(_JSON.value, certificate.as_json() | {"advice": advice})
+        files.write_json(_JSON.value, certificate.as_json() | {"advice": advice, "origin": origin})
     if _CHART.value:
         is_svg = _CHART.value.endswith(".svg")
-        drawn = chart.svg(certificate) if is_svg else chart.page(certificate, advice)
+        drawn = chart.svg(certificate) if is_svg else chart.page(certificate, advice, origin)
         files.write_bytes(_CHART.value, drawn.encode())
     return STARVED if certificate.is_fed is False else 0
+
+
+def _origin(dataset: Dataset) -> dict[str, str]:
+    """Returns when, where and of what the certificate is."""
+    manifest = dataset.manifest
+    processor = machine.processor("model name") or platform.machine()
+    return {
+        "measured": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{platform.node()}, {processor}",
+        "dataset": f"{manifest.name} {manifest.version}, {manifest.digest[:_DIGEST_CHARACTERS]}, "
+        f"in {dataset.directory}",
+    }
 
 
 def _check_flags() -> None:

@@ -29,12 +29,12 @@ import sys
 from collections.abc import Sequence
 
 from absl import flags
-from tqdm import tqdm
 
 from pipeline.base import files
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.base.errors import EXIT_BAD_INPUT, InputError
+from pipeline.base.progress import Bar
 from pipeline.data.dataset import shards
 from pipeline.data.dataset.foreign import build
 from pipeline.data.dataset.shards import Index
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     _check_names(paths)
     total = sum(path.stat().st_size for path in paths if path.is_file())
     bad = 0
-    with tqdm(total=total, unit="B", unit_scale=True, desc="indexing", leave=False, disable=None) as bar:
+    with Bar(total=total, unit="B", unit_scale=True, desc="indexing") as bar:
         for path in paths:
             try:
                 bar.write(_index(path, build(path, on_bytes=bar.update), write=not _CHECK.value))

@@ -36,6 +36,7 @@ from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.configs import base
 from pipeline.data.dataset import selection, window
+from pipeline.report import terminal
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import evaluation_splits
 from pipeline.training.experiment.config import RateScaling
@@ -181,12 +182,12 @@ def main(argv: Sequence[str]) -> int:
         metrics = run.train(request, began=time.monotonic() - goodput.process_age_s())
     if _JSON.value and cluster.is_chief():
         files.write_json(_JSON.value, metrics)
+    export = (f"--workdir={request.workdir}", f"--output={request.workdir / 'export'}")
     notes = "".join(f"note: {finding}\n" for finding in verdict(metrics))
     print(
-        f"{summary(metrics)}\n"
-        f"{notes}"
+        f"{terminal.broken(summary(metrics))}\n{terminal.broken(notes)}"
         f"report: {request.workdir / 'report.html'}\n"
-        f"export: python -m pipeline.export --workdir={request.workdir} --output={request.workdir / 'export'}"
+        f"export: {shlex.join(['python', '-m', 'pipeline.export', *export])}"
     )
     return 0
 

@@ -6,12 +6,12 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
-import tqdm
 
 from beam_jobs.checks.records import LAYOUTS, Layout
 from beam_jobs.sources.byte_streams import in_batches
 from pipeline.base import files
 from pipeline.base.errors import DamagedError, InputError, shortage
+from pipeline.base.progress import Bar
 from pipeline.data.dataset import blocks, records
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
@@ -318,7 +318,7 @@ def verify(directory: pathlib.Path) -> Verified:
             action="Verify it with the version that wrote it.",
         )
     size = sum(shard.bytes for shards in manifest.splits.values() for shard in shards)
-    with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc="verify", disable=None, leave=False) as bar:
+    with Bar(total=size, unit="B", unit_scale=True, desc="verify") as bar:
         rows = RowOrigins(directory, manifest, schema)
         splits = _read_splits(directory, manifest, schema, origins=rows, on_bytes=bar.update)
     shards = [shard for split in splits.values() for shard in split.shards]

@@ -114,7 +114,7 @@ def outside_allowed(feature: Feature, allowed: Numbers, numbers: np.ndarray) -> 
     if feature.fill is not None:
         is_nan = feature.missing == "mark" and feature.wire == "float"
         inside |= np.isnan(numbers) if is_nan else numbers == feature.fill
-    return ~inside.all(axis=1), f"is outside of {low:g} … {high:g}"
+    return ~inside.all(axis=1), f"is outside of {allowed.low:.10g} … {allowed.high:.10g}"
 
 
 def _numeric(feature: Numeric) -> Numbers:

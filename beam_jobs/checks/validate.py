@@ -23,6 +23,7 @@ from pipeline.data.schema.feature_types import (
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import drift, loading
 from pipeline.data.statistics.drift import rounding, way_out
+from pipeline.report import formats
 
 _DEVIATIONS = 4.0  # how far chance may move a fraction
 
@@ -139,7 +140,7 @@ def _of_feature(
     split: str, feature: Feature, measured: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
     yield from _missing(split, feature, measured, policy)
-    yield from _constant(split, measured, policy)
+    yield from _constant(split, feature, measured, policy)
     for check in _BY_TYPE.of(feature):
         yield from check(split, feature, measured, policy)
 
@@ -156,11 +157,12 @@ def _missing(split: str, feature: Feature, measured: FeatureStatistics, policy: 
     )
 
 
-def _constant(split: str, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
+def _constant(split: str, feature: Feature, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
     numeric, values = measured.numeric, measured.values
     same = (numeric and numeric.minimum == numeric.maximum) or (values and values.distinct == 1)
     if measured.present > 1 and same:
-        value = f"{numeric.minimum:g}" if numeric else repr(values.values[0][0])
+        write = formats.date if isinstance(feature, Datetime) else "{:.10g}".format
+        value = write(numeric.minimum) if numeric else repr(values.values[0][0])
         yield policy.anomaly(
             "constant",
             split=split,

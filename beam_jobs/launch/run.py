@@ -7,14 +7,12 @@ import functools
 import gc
 import os
 import pathlib
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import apache_beam as beam
-import tqdm
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.launch import outcome as outcome_lib
@@ -25,6 +23,7 @@ from beam_jobs.launch.output import Destination
 from beam_jobs.sources import byte_streams, files, source
 from beam_jobs.sources.source import InputSplit, Rejected
 from pipeline.base import files as files_lib
+from pipeline.base.progress import Bar
 
 # --- The outcome: workers save it in one small file, which the launcher loads.
 
@@ -120,7 +119,7 @@ def progress_bar(progress: Progress, doing: str = "converting") -> Iterator[None
 
 
 def _paint(progress: Progress, doing: str, finished: threading.Event) -> None:
-    with tqdm.tqdm(unit=" rows", desc=doing, file=sys.stderr, disable=None, leave=False) as bar:
+    with Bar(unit=" rows", desc=doing, delay=0) as bar:
         while not finished.wait(_SECONDS_BETWEEN_LOOKS):
             bar.total, bar.n = progress.totals()
             bar.refresh()

@@ -111,7 +111,7 @@ def format_summary(schema: Schema) -> str:
         missing = _percent(seen["missing_fraction"]) if "missing_fraction" in seen else ""
         examples = ", ".join(map(str, seen.get("examples", seen.get("sizes", ()))))
         rows.append((feature.name, _description(feature), missing, seen.get("distinct", ""), examples))
-    return "\n".join(line[:_LINE] for line in terminal.aligned(rows))
+    return "\n".join(line[: terminal.width() or _LINE] for line in terminal.aligned(rows))
 
 
 def _percent(fraction: float) -> str:

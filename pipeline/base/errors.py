@@ -284,30 +284,61 @@ def printable(text: str, *, keep: str = "") -> str:
 @contextlib.contextmanager
 def printable_output() -> Iterator[None]:
     """Makes all that Python prints while the block runs printable: tables, progress, logs and errors."""
-    out, err = _Stream(sys.stdout, keep="\n\t"), _Stream(sys.stderr, keep="\n\t\r")  # \r: progress bars
+    cursor = _Cursor()
+    out = _Stream(sys.stdout, keep="\n\t", cursor=cursor)
+    err = _Stream(sys.stderr, keep="\n\t\r", cursor=cursor)  # \r: progress bars
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
+
+
+_WIPE = "\r\x1b[J"  # to the line's start, and clear it with all below
+_MOVES = re.compile(r"\n*(\x1b\[A)*")  # as tqdm moves between bars that stand below each other
 
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-class _Stream:
-    """A text stream, everything written to which is made printable first."""
+class _Cursor:
+    """Where the terminal's cursor stands, which both streams move."""
 
-    def __init__(self, stream: typing.TextIO, *, keep: str) -> None:
+    is_behind_bar = False
+
+
+class _Stream:
+    """A text stream, everything written to which is made printable first.
+
+    A line that comes while a progress bar stands on the terminal takes the bar's place; the bar is drawn anew
+    below.
+    """
+
+    def __init__(self, stream: typing.TextIO, *, keep: str, cursor: _Cursor) -> None:
         self._stream = stream
         self._keep = keep
+        self._cursor = cursor
+        self._is_terminal = stream.isatty()
 
     def write(self, text: str) -> int:
+        if self._is_terminal and "\x1b" in text and _MOVES.fullmatch(text):
+            self._stream.write(text)
+            return len(text)
         safe = printable(text, keep=self._keep)
+        if self._is_terminal and safe:
+            safe = self._beside_bar(safe)
         try:
             self._stream.write(safe)
         except UnicodeEncodeError:  # the terminal's own encoding has no such character
             encoding = self._stream.encoding
             self._stream.write(safe.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
+
+    def _beside_bar(self, text: str) -> str:
+        """Returns the text, after what wipes a bar off; the next text of the bar itself begins with \\r."""
+        wipe = _WIPE if self._cursor.is_behind_bar and text[0] not in "\r\n" else ""
+        drawn = text.rpartition("\n")[2].rstrip(" ")
+        if drawn or text.endswith("\n"):
+            self._cursor.is_behind_bar = "\r" in drawn and not drawn.endswith("\r")
+        return wipe + text
 
     def writelines(self, lines: typing.Iterable[str]) -> None:
         for line in lines:

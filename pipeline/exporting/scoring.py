@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
-from tqdm import tqdm
 
 from pipeline.base.errors import InputError
+from pipeline.base.progress import Bar
 from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import records
 from pipeline.data.dataset.manifest import Dataset
@@ -134,7 +134,7 @@ def answers(
     """
     schema = selection.dataset.schema
     windows_of_rows = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
-    progress = tqdm(total=selection.rows, unit=" examples", desc=title, leave=False, disable=None)
+    progress = Bar(total=selection.rows, unit=" examples", desc=title)
     with naming_damage(selection), progress:
         for rows in windows_of_rows.rebatch(batch).prefetch(READY):
             yield ask(StoredRows(stored=rows, schema=schema))

@@ -112,6 +112,22 @@ class Certificate:
         return self.uncached.examples_per_s < _COSTLY * self.together.examples_per_s
 
     @property
+    def why_limiting(self) -> str | None:
+        """Says why the limit is another stage than that which was measured slowest; None where it is that."""
+        limit, slowest = self.limiting, min(self.stages, key=lambda line: line.examples_per_s)
+        if limit.examples_per_s <= slowest.examples_per_s:
+            return None
+        if limit is self.uncached:
+            return f"{limit.name} takes the cores, or waits for the disk, though {slowest.name} was slower"
+        own, other = (self.scaling.undisturbed(line, self.host.cores) for line in (limit, slowest))
+        if own == other:
+            return f"{limit.name} takes most of the thread that it shares with {slowest.name}"
+        return (
+            f"with the cores to itself {limit.name} gives {own:,.0f} examples/s, "
+            f"and {slowest.name}, which was measured slower, {other:,.0f}"
+        )
+
+    @property
     def shortest_step_ms(self) -> float:
         """The shortest steps that are fed, with the margin."""
         return 1e3 * MARGIN * self.demand.examples_a_step / self.measured.examples_per_s

@@ -1,7 +1,7 @@
 """The feed certificate as a picture: what each stage gives, and what training takes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline.feed.certificate import Certificate
 from pipeline.feed.scaling import Line
@@ -10,17 +10,23 @@ from pipeline.report import formats, html
 from pipeline.report.axes import Axes, text, ticks
 from pipeline.report.charts import row_axes, row_label
 from pipeline.report.html import Markup, join, tag
-from pipeline.report.section import Section
+from pipeline.report.section import Cell, Note, Section
 
 WIDTH, LEFT, RIGHT = 640.0, 110.0, 88.0
 _TOP, _ROW, _BAR = 74.0, 30.0, 18.0
 _CHARACTER = 6.2  # mean width in a 12 pixel font
 
 
-def page(certificate: Certificate, advice: Sequence[str]) -> Markup:
+def page(certificate: Certificate, advice: Sequence[str], origin: Mapping[str, str]) -> Markup:
     """A page that needs nothing but itself: the picture, and what a terminal shows."""
-    head = Section(title="Feed certificate", parts=[_drawing(certificate)])
-    return html.page(head, sections(certificate, advice))
+    said = Cell(text=" · ".join(origin.values()), style="origin")
+    why = (
+        Note(text=f"Why the limit is red: {certificate.why_limiting}.") if certificate.why_limiting else None
+    )
+    head = Section(
+        title="Feed certificate", parts=[said, tag("div", _drawing(certificate), class_="scroll"), why]
+    )
+    return html.page(head, sections(certificate, advice, origin))
 
 
 def svg(certificate: Certificate) -> Markup:
@@ -69,7 +75,8 @@ def _bar(axes: Axes, certificate: Certificate, line: Line, at: int) -> Markup:
     kind = "limit" if line is certificate.limiting else kind
     middle, end = axes.y(at + 0.5), axes.x(math.log10(line.examples_per_s))
     cost = f"{formats.number(line.cpu_us)} µs of CPU an example, {formats.number(line.mb_per_s)} MB/s"
-    hint = tag("title", f"{line.name}: {cost}")
+    why = certificate.why_limiting if kind == "limit" else None
+    hint = tag("title", f"{line.name}: {cost}{f'; the limit: {why}' if why else ''}")
     size = {"width": max(1.0, end - LEFT), "height": _BAR, "rx": 3.0}
     return join(
         row_label(axes, at, line.name),

@@ -135,7 +135,7 @@ class Scaling:
 
     def limiting(self, cores: float) -> Line:
         """The slowest stage; of those that share a thread, the one that takes most of it."""
-        return min(self._limits, key=lambda line: (self._slowest(line, cores), -line.cpu_us))
+        return min(self._limits, key=lambda line: (self.undisturbed(line, cores), -line.cpu_us))
 
     def stuck(self, examples_per_s: float) -> tuple[Line, ...]:
         """Returns the stages that are too slow on any number of cores."""
@@ -159,8 +159,11 @@ class Scaling:
     def _below(self, examples_per_s: float, assumed: Assumed) -> tuple[Line, ...]:
         return tuple(line for line in self._limits if self.rate_of(line, math.inf, assumed) < examples_per_s)
 
-    def _slowest(self, line: Line, cores: float) -> float:
-        """Returns a stage's speed; here, no more than its threads that were ready would have given."""
+    def undisturbed(self, line: Line, cores: float) -> float:
+        """Returns a stage's speed with the cores to itself, and to the stages that share its thread.
+
+        On the cores that were measured, no more than its threads that were ready would have given.
+        """
         most = self.rate_of(line, cores)
         return min(most, line.attainable(cores)) if cores == self.cores else most
 

@@ -1,7 +1,7 @@
 """The certificate as sections: a line for each stage, then the verdict and what to change."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.feed.certificate import MARGIN, Certificate, OfSlice
@@ -26,13 +26,19 @@ _OF_STAGE = {
 _OF_ANY_STAGE = "move its work into the conversion, or onto the accelerator"
 
 
-def sections(certificate: Certificate, advice: Sequence[str]) -> list[Section]:
-    """A table of the stages; then what was measured on which host, the verdict and the advice."""
-    header = ("stage", "examples/s", "MB/s", "CPU µs/example", "bytes/example", "cores wanted", "")
+def sections(
+    certificate: Certificate, advice: Sequence[str], origin: Mapping[str, str] | None = None
+) -> list[Section]:
+    """A table of the stages; then what was measured on which host, the verdict and the advice.
+
+    Args:
+      origin: when, where and of which dataset the certificate is, by name.
+    """
+    header = ("stage", "examples/s", "MB/s", "CPU µs/example", "bytes/example", "cores", "")
     rows = [[*_cells(line), "◀ limit" * (line is certificate.limiting)] for line in measured(certificate)]
     rules = (0, len(certificate.stages))
     stages = Table(header=header, rows=rows, numbers=range(1, 6), rules=rules)
-    summary = [_summary(certificate), *(Finding(text=one) for one in advice)]
+    summary = [_summary(certificate, origin or {}), *(Finding(text=one) for one in advice)]
     return [Section(parts=[stages]), Section(parts=summary)]
 
 
@@ -76,7 +82,7 @@ def _cells(line: Line) -> tuple[str, ...]:
     )
 
 
-def _summary(certificate: Certificate) -> Facts:
+def _summary(certificate: Certificate, origin: Mapping[str, str]) -> Facts:
     host, demand, reads = certificate.host, certificate.demand, certificate.in_flight
     beside = (
         f"other processes took {host.others_cores:.1f} of these cores meanwhile, and the verdict is what was "
@@ -84,6 +90,7 @@ def _summary(certificate: Certificate) -> Facts:
     )
     return Facts(
         items=[
+            *origin.items(),
             ("host", f"{_cores(host.cores)}; the pipeline took {host.memory_mb:,.0f} MB of memory"),
             ("training", f"a global batch of {demand.global_batch:,} on {_slice(certificate)}"),
             ("files", _files(certificate.files)),
@@ -95,6 +102,7 @@ def _summary(certificate: Certificate) -> Facts:
             ),
             ("beside", beside if host.is_shared else None),
             ("verdict", _verdict(certificate)),
+            ("limit", certificate.why_limiting),
             ("expected", _expected(certificate.of_slice, demand.slice.name)),
         ]
     )

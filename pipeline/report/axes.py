@@ -12,8 +12,9 @@ from pipeline.report.html import Markup, join, tag
 # At this width text of 12 stays readable on a phone, where the figure shrinks to about 340 pixels.
 WIDTH, HEIGHT = 420.0, 230.0
 
-# Characters that fit left of the axis, and between two ticks below it; a digit of text of 12 has 7 pixels.
+# Characters that fit left of the axis, and between two ticks below it.
 _Y_LABEL, _X_LABEL = 7, 9
+_DIGIT = 7.0  # pixels of text of 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,17 +71,13 @@ class Axes:
     ) -> Markup:
         """Lines at the ticks of the y axis, tick labels and titles."""
         end = self.width - self.right
+        at = ticks(self.y_range)
         lines = [
             join(
                 tag("path", d=f"M{self.left:.0f} {self.y(tick):.1f}H{end:.0f}", class_="grid"),
-                text(
-                    _fitting(y_format(tick), tick, _Y_LABEL),
-                    x=self.left - 6,
-                    y=self.y(tick) + 4,
-                    style="end",
-                ),
+                text(label, x=self.left - 6, y=self.y(tick) + 4, style="end"),
             )
-            for tick in ticks(self.y_range)
+            for tick, label in zip(at, tick_labels(at, y_format, _Y_LABEL), strict=True)
         ]
         # Above its axis, not along it, where long tick labels would run into it.
         name = text(y_title, x=4, y=10, style="title") if y_title else None
@@ -103,9 +100,8 @@ class Axes:
 
     def _labels(self, at: Sequence[float], x_format: Callable) -> list[Markup]:
         y = self.height - self.bottom + 15
-        return [
-            text(_fitting(x_format(tick), tick, _X_LABEL), x=self.x(tick), y=y, style="middle") for tick in at
-        ]
+        labels = zip(at, tick_labels(at, x_format, _X_LABEL), strict=True)
+        return [text(label, x=self.x(tick), y=y, style="middle") for tick, label in labels]
 
     def _title(self, title: str) -> Markup:
         middle = (self.left + self.width - self.right) / 2
@@ -130,6 +126,12 @@ def ticks(bounds: tuple[float, float], wanted: int = 4) -> list[float]:
     return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
+def label_room(y_range: tuple[float, float], y_format: Callable[[float], str]) -> float:
+    """Pixels left of an axis: those of all axes, or more where its ticks have more digits."""
+    labels = tick_labels(ticks(_widened(y_range)), y_format, _Y_LABEL)
+    return max(Axes.left, 12.0 + _DIGIT * max(map(len, labels), default=0))
+
+
 def finite_range(*arrays: Sequence[float], margin: float = 0.0) -> tuple[float, float]:
     """Smallest and largest finite value, `margin` of their distance farther out; (0, 1) if there is none."""
     values = np.concatenate([_array(values) for values in arrays]) if arrays else np.empty(0)
@@ -138,9 +140,26 @@ def finite_range(*arrays: Sequence[float], margin: float = 0.0) -> tuple[float, 
     return low - margin * (high - low), high + margin * (high - low)
 
 
-def _fitting(label: str, tick: float, limit: int) -> str:
-    """The label, or the tick with a power of ten, 1.5e11, where that is too long."""
-    return label if len(label) <= limit else formats.power(tick)
+def tick_labels(at: Sequence[float], write: Callable[[float], str], limit: int) -> list[str]:
+    """Labels of `limit` characters as a rule: a power of ten, 1.5e11, where a number is longer.
+
+    Ticks that would read the same get as many digits as tell them apart.
+    """
+    labels = list(map(write, at))
+    is_exact = not any(label.startswith(("<", ">")) for label in labels)
+    if is_exact:
+        pairs = zip(labels, at, strict=True)
+        labels = [label if len(label) <= limit else formats.power(tick) for label, tick in pairs]
+    told = [label for label in labels if label]
+    if is_exact and len(set(told)) == len(told):
+        return labels
+    percent = any(label.endswith("%") for label in told)
+    values = [100 * tick if percent else tick for tick in at]
+    for digits in range(17):
+        labels = [f"{value:.{digits}f}{' %' * percent}" for value in values]
+        if len(set(labels)) == len(labels):
+            break
+    return labels
 
 
 def _array(values: Sequence[float]) -> np.ndarray:

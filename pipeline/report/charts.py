@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from pipeline.report import formats
-from pipeline.report.axes import Axes, finite_range, text, ticks
+from pipeline.report.axes import Axes, finite_range, label_room, text, ticks
 from pipeline.report.html import Markup, join, tag
 from pipeline.report.section import Figure
 
@@ -50,7 +50,8 @@ def line_chart(
     y_range = finite_range(*(one.ys for one in drawn), margin=0.0 if from_zero else _MARGIN)
     if from_zero:
         y_range = (0.0, max(1.1 * y_range[1], 0.1))
-    axes = Axes(x_range=(0.0, max(max(one.xs) for one in drawn)), y_range=y_range)
+    left = label_room(y_range, y_format)
+    axes = Axes(x_range=(0.0, max(max(one.xs) for one in drawn)), y_range=y_range, left=left)
     frame = axes.frame(x_title=x_title, x_format=_whole, y_format=y_format)
     keys = (tag("span", _key(one.style), f"{one.name} {y_format(one.ys[-1])}") for one in drawn)
     drawing = axes.svg(frame, *(_line(axes, one) for one in drawn), label=title)
@@ -245,7 +246,7 @@ def equal_bins(quantiles: Sequence[float], bins: int = BINS) -> Bins:
     return Bins(low=float(low), high=float(high), shares=covered.sum(axis=0) / (len(bounds) - 1))
 
 
-def histogram(quantiles: Sequence[float]) -> Markup | None:
+def histogram(quantiles: Sequence[float], x_format: Callable = formats.number) -> Markup | None:
     """Bars as one path; None where there is nothing to draw."""
     if len(quantiles) < 2 or not np.all(np.isfinite(quantiles)) or quantiles[0] == quantiles[-1]:
         return None
@@ -256,7 +257,7 @@ def histogram(quantiles: Sequence[float]) -> Markup | None:
         for at, share in enumerate(bins.shares / bins.shares.max())
         if share > 0
     )
-    hint = tag("title", f"{formats.number(bins.low)} … {formats.number(bins.high)}")
+    hint = tag("title", f"{x_format(bins.low)} … {x_format(bins.high)}")
     view = f"0 0 {width} {height}"
     return tag("svg", hint, tag("path", d=bars), viewBox=view, class_="histogram", role="img")
 

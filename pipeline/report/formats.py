@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 NOT_KNOWN = "–"
 
 
@@ -52,6 +54,14 @@ def percent(value: float | None) -> str:
     if abs(value) < 0.0005:
         return "< 0.1 %"
     return "> 99.9 %" if 0.9995 <= value < 1 else f"{100 * value:,.1f} %"
+
+
+def date(microseconds: float | None) -> str:
+    """Microseconds since 1970 as a date in UTC, such as 2026-01-31 17:05, or 2026-01-31 at midnight."""
+    if microseconds is None or not abs(microseconds) < 2.0**63:
+        return number(microseconds)
+    text = np.datetime_as_string(np.datetime64(int(microseconds), "us"), unit="m")
+    return text.replace("T", " ").removesuffix(" 00:00")
 
 
 def duration(seconds: float | None) -> str:

@@ -1,5 +1,9 @@
 """Sections as lines for a terminal, which obeys no character of them, and the one way to lay out columns."""
 
+import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Collection, Iterator, Sequence
 
 from pipeline.base.errors import printable
@@ -9,13 +13,31 @@ from pipeline.report.section import Cell, Code, Facts, Finding, Note, Section, T
 _LINE = 110  # characters of a line of dense facts
 _VALUE = 60  # characters of a value there
 _MOST_DENSE = 30
+_START = re.compile(r" *(?:- |\S+(?: \S+)*  +)?")  # of a line: its indent, and the name of a fact
 _MARKS = {True: "ok  ", False: "!!  ", None: "    "}
 
 
 def render(sections: Sequence[Section]) -> str:
-    """The sections, an empty line between them; titles leave room for a mark where one has a verdict."""
+    """The sections, an empty line between them; titles leave room for a mark where one has a verdict.
+
+    Where stdout is a terminal, sentences and facts are broken at words to its width.
+    """
     is_marked = any(section.good is not None for section in sections)
-    return "\n\n".join("\n".join(map(printable, _lines(section, is_marked))) for section in sections)
+    columns = width()
+    return "\n\n".join("\n".join(map(printable, _lines(section, is_marked, columns))) for section in sections)
+
+
+def width() -> int | None:
+    """Returns the columns of the terminal that stdout is; None where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def broken(text: str) -> str:
+    """Returns sentences and lists, broken at words to the width of the terminal if there is one."""
+    columns = width()
+    if columns is None:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _broken(line, columns))
 
 
 def aligned(rows: Sequence[Sequence[object]], *, numbers: Collection[int] = ()) -> list[str]:
@@ -35,12 +57,26 @@ def aligned(rows: Sequence[Sequence[object]], *, numbers: Collection[int] = ()) 
     ]
 
 
-def _lines(section: Section, is_marked: bool) -> Iterator[str]:
+def _lines(section: Section, is_marked: bool, columns: int | None) -> Iterator[str]:
     if section.title:
         yield (_MARKS[section.good] if is_marked else "") + section.title
     indent = "    " if is_marked else "  " if section.title else ""
     for part in section.parts:
-        yield from (indent + line for line in _part(part))
+        for line in _part(part):
+            is_whole = columns is None or isinstance(part, Table | Code)  # columns, and what is to be copied
+            yield from [indent + line] if is_whole else _broken(indent + line, columns)
+
+
+def _broken(line: str, columns: int) -> list[str]:
+    """Lines of `columns` characters at most; a fact goes on below its value."""
+    hang = len(_START.match(line)[0])
+    return textwrap.wrap(
+        line,
+        columns,
+        subsequent_indent=" " * (hang if hang < columns // 2 else 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [line]
 
 
 def _part(part: object) -> list[str]:

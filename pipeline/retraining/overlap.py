@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from scipy import stats
-from tqdm import tqdm
 
 from pipeline.base.errors import InputError
+from pipeline.base.progress import Bar
 from pipeline.data.dataset import blocks, shards
 from pipeline.data.dataset.manifest import Dataset, Shard
 from pipeline.data.dataset.row_hashes import RowHasher, look_up
@@ -24,7 +24,6 @@ from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
 
 
 _ROWS_AT_ONCE = 1 << 12  # more do not fit the cache, and cost up to 9 times as much
-_PROGRESS_AFTER_S = 2.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +68,7 @@ def hashes_of_parts(
       InputError: an index does not fit its shard.
     """
     of_layout = {"rows": _of_records, "blocks": _of_block_rows}[dataset.manifest.layout]
-    for part in tqdm(parts, desc=title, unit="shard", delay=_PROGRESS_AFTER_S, leave=False, disable=None):
+    for part in Bar(parts, desc=title, unit="shard"):
         yield part, of_layout(dataset, part)
 
 

@@ -223,7 +223,7 @@ _RULES: Mapping[str, Rule] = {
         'a cron expression, such as "0 3 * * *"',
     ),
     "train.config": (
-        lambda path: pathlib.Path(path).is_file(),
+        lambda path: pathlib.Path(config.config_file(path)).is_file(),
         "a file with an experiment, one of pipeline/configs or your own",
     ),
 }

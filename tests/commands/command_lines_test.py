@@ -226,3 +226,24 @@ def reading(process: subprocess.Popen, pipes: pathlib.Path) -> Iterator[None]:
         writer.join()
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize("name", ["models/__init__.py", "models.py", "models/mine.txt"])
+def test_a_folder_or_file_of_the_users_beside_their_work_hides_none_of_ours(
+    name: str, tmp_path: pathlib.Path
+):
+    own = tmp_path / name
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("")
+    program = (
+        "import pipeline.base, importlib.util; print(importlib.util.find_spec('models.registry').origin)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == str(ROOT / "models/registry.py")

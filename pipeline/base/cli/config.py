@@ -21,9 +21,21 @@ _CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 def define_config(meaning: str) -> flags.FlagHolder:
     """Defines --config. ml_collections reads --flagfile there: a bad one ends the command."""
     try:
-        return config_flags.DEFINE_config_file(_CONFIG, None, meaning)
+        holder = config_flags.DEFINE_config_file(_CONFIG, None, meaning)
     except flags.CantOpenFlagFileError as error:
         raise SystemExit(answer(cannot_open_flagfile(error))) from None
+    parser = flags.FLAGS[_CONFIG].parser
+    parse = parser.parse
+    parser.parse = lambda path: parse(config_file(path))
+    return holder
+
+
+def config_file(path: str) -> str:
+    """Returns the path; where no such file is, but one of pipeline/configs is named so, the path of that."""
+    name, colon, argument = path.partition(":")  # behind the colon: what get_config() receives
+    shipped = _CONFIGS.parents[1] / name
+    is_named = not pathlib.Path(name).exists() and shipped.is_relative_to(_CONFIGS) and shipped.is_file()
+    return f"{shipped}{colon}{argument}" if is_named else path
 
 
 def cannot_open_flagfile(error: flags.CantOpenFlagFileError) -> InputError:
@@ -57,7 +69,7 @@ def config_of_file(flag: flags.Flag) -> ConfigDict:
 
 def get_config(path: str) -> ConfigDict:
     """Runs the config file at `path`; raises whatever its code raises."""
-    return runpy.run_path(path)["get_config"]()
+    return runpy.run_path(config_file(path))["get_config"]()
 
 
 def swept(config: ConfigDict, values: Mapping[str, str]) -> ConfigDict:

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
-from tqdm import tqdm
 
 from pipeline.base import files
 from pipeline.base.cli import signals
 from pipeline.base.errors import InputError, TryAgainError
+from pipeline.base.progress import Bar
 from pipeline.data.dataset import manifest, tfrecord
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.images import pixels
@@ -128,8 +128,6 @@ def _damaged(selections: Sequence[Selection], message: str) -> InputError:
 
 
 # --- Names the record whose image does not decode: TensorFlow's error says only what is wrong.
-
-_PROGRESS_AFTER_S = 2.0
 _NODE = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*|\n.*", re.DOTALL)  # what TensorFlow says of its own graph
 
 
@@ -154,7 +152,7 @@ def _undecodable(selection: Selection) -> Iterator[tuple[DamagedRecord, str]]:
     ranges = selection.record_ranges if images else ()
     count = sum(last - first for first, last in ranges)
     numbers = itertools.chain.from_iterable(itertools.starmap(range, ranges))
-    shown = tqdm(numbers, total=count, desc="looking for the image", unit="record", delay=_PROGRESS_AFTER_S)
+    shown = Bar(numbers, total=count, desc="looking for the image", unit="record")
     for number in shown:
         shard = selection.shards.shard_of_record(number)
         payload = stored_frame(selection, shard, number)[0][tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]

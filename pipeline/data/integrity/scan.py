@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
-from tqdm import tqdm
-
 from pipeline.base import documents
 from pipeline.base import files as files_lib
 from pipeline.base.files import FileState
+from pipeline.base.progress import Bar
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import tfrecord
@@ -26,7 +25,6 @@ from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.shards import Stored
 
-_PROGRESS_AFTER_S = 2.0
 _READ_BYTES = 8 << 20  # 8 MiB
 _RECORDS_AT_ONCE = 1 << 16  # whose entries of the index are held
 _FILES_AT_ONCE = 4  # reads overlap; checksums do not, as they hold Python's lock
@@ -62,7 +60,7 @@ def damaged_records(selection: Selection) -> tuple[DamagedRecord, ...]:
     check, of_shards = functools.partial(_read_again_if_it_fails, selection), _by_shard(selection)
     with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
         found = pool.map(check, of_shards, of_shards.values())
-        shown = tqdm(found, total=len(of_shards), desc="checking", unit="shard", delay=_PROGRESS_AFTER_S)
+        shown = Bar(found, total=len(of_shards), desc="checking", unit="shard")
         return tuple(itertools.chain.from_iterable(shown))
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
-from tqdm import tqdm
 
 from pipeline.base import files
 from pipeline.base.errors import InputError
+from pipeline.base.progress import Bar
 from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset.selection import Selection
@@ -118,7 +118,6 @@ def _side_by_side(
 # Several shards of no more bytes are copied. Rows of several maps are gathered shard by shard, and put in
 # order afterwards: with 30 shards that took 1.4 times the CPU of one.
 COPIED_BYTES = 256 << 20  # 256 MiB
-_PROGRESS_AFTER_S = 2.0
 
 
 def read_mapped(plan: ReadPlan, batches: int) -> tf.data.Dataset:
@@ -207,7 +206,7 @@ def _check_digests(selection: Selection) -> None:
     shards = [s for each in dataset.manifest.splits.values() for s in each if s.path in names]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         digests = pool.map(lambda shard: files.sha256(dataset.directory / shard.path), shards)
-        checked = tqdm(digests, total=len(shards), desc="checking", unit="shard", delay=_PROGRESS_AFTER_S)
+        checked = Bar(digests, total=len(shards), desc="checking", unit="shard")
         for shard, digest in zip(shards, checked, strict=True):
             if digest != shard.sha256:
                 raise InputError(

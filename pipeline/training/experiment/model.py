@@ -1,8 +1,14 @@
 """The preprocessing and the model that a config and a dataset ask for."""
 
+import contextlib
 import fnmatch
 import inspect
-from collections.abc import Callable, Sequence
+import pathlib
+import re
+import sysconfig
+import traceback
+import types
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 
@@ -64,14 +70,11 @@ def build_model(
         )
     _require_fitting_options(name, options)
     keras.utils.set_random_seed(args.seed)  # the weights' start is part of the experiment
-    with precision.scope():
-        try:
-            outputs = task_of(schema.label).logits(schema.label)
-            model = MODELS[name](outputs=outputs, **_sizes(name, inputs), **options)
-            _require_logits(name, model, outputs)
-            return model if scale == _WITHOUT_UNIT else _in_unit(model, scale)
-        except (ValueError, TypeError) as error:
-            raise _error("--config.model", f"{name} with {options}", str(error)) from None
+    with precision.scope(), naming_layer(name, options):
+        outputs = task_of(schema.label).logits(schema.label)
+        model = MODELS[name](outputs=outputs, **_sizes(name, inputs), **options)
+        _require_logits(name, model, outputs)
+        return model if scale == _WITHOUT_UNIT else _in_unit(model, scale)
 
 
 def _require_logits(name: str, model: keras.Model, outputs: int) -> None:
@@ -79,7 +82,16 @@ def _require_logits(name: str, model: keras.Model, outputs: int) -> None:
 
     A loss of fewer bits stands still, and so would the export; one of another shape may pair wrongly.
     """
-    thing, logits = f"--config.model.name={name}", model.output
+    thing = f"--config.model.name={name}"
+    if not isinstance(model, keras.Model) or getattr(model, "output", None) is None:
+        written = inspect.getsourcefile(MODELS[name])
+        raise _error(
+            thing,
+            f"an object of the class {type(model).__name__}, whose outputs are not known",
+            "a keras.Model(inputs, outputs)",
+            action=f"In {written}, call layers on keras.Input of each feature, and return such a model.",
+        )
+    logits = model.output
     if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, outputs):
         received = f"of shape {list(logits.shape)}" if isinstance(logits, keras.KerasTensor) else repr(logits)
         expected = f"one tensor of shape [None, {outputs}]"
@@ -157,6 +169,92 @@ def _error(
     action: str = "Correct it in the config file or on the command line.",
 ) -> InputError:
     return InputError(thing, received=received, expected=expected, action=action)
+
+
+# --- Errors of a model's own code: what Keras and TensorFlow say of it, in one line.
+
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # Keras prints parts of its messages in bold
+_PLACES, _NODE = re.compile(r'File "([^"]+)", line (\d+)'), re.compile(r"Detected at node (\S+)")
+_PRECISIONS = re.compile(r"b?float16")
+_OTHERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(pathlib.Path(__file__).parents[2]))
+
+
+@contextlib.contextmanager
+def naming_layer(name: str, options: config_lib.Values | None = None) -> Iterator[None]:
+    """Raises InputError where the code of the model `name` fails in the block: its layer, file and line."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        frames = list(traceback.walk_tb(error.__traceback__))
+        own = [each for each in frames if _is_of_model(each[0], name)]
+        if type(error).__name__ == "ResourceExhaustedError":  # a device's memory, no mistake
+            raise
+        if found := _graph_error(name, error):
+            raise found from None
+        if own:
+            raise _model_error(name, options, error, own, is_its_own=own[-1] == frames[-1]) from None
+        raise
+
+
+def _model_error(
+    name: str,
+    options: config_lib.Values | None,
+    error: Exception,
+    own: Sequence[tuple[types.FrameType, int]],
+    *,
+    is_its_own: bool,
+) -> InputError:
+    """Returns the error of the last of a model's own frames; its own ValueError is about its options."""
+    layers = [frame.f_locals.get("self") for frame, _ in own]
+    layer = next((each for each in reversed(layers) if isinstance(each, keras.Layer)), None)
+    if options is not None and layer is None and is_its_own and isinstance(error, ValueError | TypeError):
+        return _error("--config.model", f"{name} with {options}", _line(str(error)))
+    frame, line = own[-1]
+    where = f", layer {layer.name!r}" if layer is not None else ""
+    return _failed(name, where, error, _line(str(error)), file=frame.f_code.co_filename, line=line)
+
+
+def _graph_error(name: str, error: Exception) -> InputError | None:
+    """Returns the error of an operation whose place in the model's code TensorFlow tells in the message."""
+    folder, text = pathlib.Path(inspect.getsourcefile(MODELS[name])).parent, str(error)
+    places = [each for each in _PLACES.findall(text) if pathlib.Path(each[0]).parent == folder]
+    if not places:
+        return None
+    node = _NODE.search(text)
+    if node is None:
+        return None
+    said = _line(_PLACES.split(text)[-1].partition("\n\n")[2].partition("[[")[0] or text)
+    file, line = places[-1]
+    return _failed(name, f", operation '{node[1]}'", error, said, file=file, line=int(line))
+
+
+def _line(text: str) -> str:
+    return " ".join(_ESCAPES.sub("", text).split())
+
+
+def _failed(name: str, where: str, error: Exception, said: str, *, file: str, line: int) -> InputError:
+    action = f"Correct {file}, line {line}."
+    if _PRECISIONS.search(said):
+        action += (
+            " A layer casts what is not its input to self.compute_dtype; --precision=float32 needs no cast."
+        )
+    return _error(
+        f"--config.model.name={name}{where}",
+        f"{type(error).__name__}: {said}",
+        "a model that can be built and run",
+        action=action,
+    )
+
+
+def _is_of_model(frame: types.FrameType, name: str) -> bool:
+    """Returns whether the code is in the folder of the model's function, or of a layer of no library."""
+    file, function = frame.f_code.co_filename, inspect.getsourcefile(MODELS[name])
+    if pathlib.Path(file).parent == pathlib.Path(function).parent:
+        return True
+    return isinstance(frame.f_locals.get("self"), keras.Layer) and not file.startswith(_OTHERS)
 
 
 # --- Variables of a model, chosen by patterns of their names.

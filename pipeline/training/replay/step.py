@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from tqdm import tqdm
 
+from pipeline.base.progress import Bar
 from pipeline.data.input.training import Mixed, TargetsOfBatch, partner_of
 from pipeline.data.origins.reader import RawRow
 from pipeline.training.replay.evaluator import ExampleEvaluator, Weights, worst_first
@@ -211,7 +211,6 @@ def _number(value: object) -> float:
 
 MOST_WINDOWS = 5  # that are computed again
 MOST_STEPS = 10  # of a window, that are described
-_PROGRESS_AFTER_S = 2.0
 
 WeightsAt = Callable[[int], tuple[Weights, ExampleEvaluator]]  # of a step
 
@@ -283,7 +282,7 @@ def _explains(window: Window, losses: np.ndarray) -> bool:
 def _losses(stream: TrainingStream, first: int, last: int, evaluator: ExampleEvaluator) -> np.ndarray:
     """The mean loss of each step, float64 [last - first]."""
     batches = stream.batches(first, steps=last - first)
-    shown = tqdm(batches, total=last - first, desc="replaying", unit="step", delay=_PROGRESS_AFTER_S)
+    shown = Bar(batches, total=last - first, desc="replaying", unit="step")
     return np.array([evaluator(*batch)[0].astype(np.float64).mean() for batch in shown])
 
 

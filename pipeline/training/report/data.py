@@ -157,16 +157,16 @@ def feature_table(statistics: SplitStatistics, schema: Schema | None) -> Table:
 
 def _row(feature: FeatureStatistics, declared: Feature | None) -> list[object]:
     name = tag("b", formats.shortened(feature.name, _NAME_CHARACTERS))
-    most = _BY_TYPE.of(declared).most_values if declared else _MOST_VALUES
+    shown = _BY_TYPE.of(declared) if declared else _UNKNOWN
     distinct = ""
     if feature.values is not None:
         distinct = ("" if feature.values.complete else "> ") + formats.count(feature.values.distinct)
     return [
         Cell(text=name, note=_kind(feature, declared)),
         meter(feature.missing_fraction),
-        _plot(feature, most),
+        _plot(feature, shown),
         distinct,
-        *_numbers(feature),
+        *_numbers(feature, shown),
     ]
 
 
@@ -174,34 +174,44 @@ def _kind(feature: FeatureStatistics, declared: Feature | None) -> str:
     if declared is None:
         return feature.dtype
     shape = f" {list(declared.shape)}" if declared.shape else ""
-    return f"{declared.kind} · {_BY_TYPE.of(declared).detail(declared)}{shape}"
+    kind = "predicted" if isinstance(declared, Label) else declared.kind
+    said = [kind] if kind != feature.name else []  # a feature `image` is no "image image"
+    return " · ".join([*said, f"{_BY_TYPE.of(declared).detail(declared)}{shape}"])
 
 
-def _plot(feature: FeatureStatistics, most: int) -> object:
+def _plot(feature: FeatureStatistics, shown: "FeatureFormat") -> object:
     if not feature.present:
         return "no value"
     if feature.numeric is not None:
-        return histogram(feature.numeric.quantiles) or "one value"
+        return histogram(feature.numeric.quantiles, shown.number) or "one value"
     if feature.values is not None and feature.values.values:
-        return value_shares(feature.values.values, feature.present, limit=most)
+        return value_shares(feature.values.values, feature.present, limit=shown.most_values)
     return f"{formats.size(feature.mean_length)} on average" if feature.mean_length else ""
 
 
-def _numbers(feature: FeatureStatistics) -> list[str]:
+def _numbers(feature: FeatureStatistics, shown: "FeatureFormat") -> list[str]:
     numeric = feature.numeric
     if numeric is None or not feature.present:
         return [""] * len(_NUMBERS)
     median = numeric.quantiles[len(numeric.quantiles) // 2] if numeric.quantiles else None
-    spread = f"{formats.number(numeric.mean)} ± {formats.number(numeric.std)}"
-    return [*map(formats.number, (numeric.minimum, median, numeric.maximum)), spread]
+    spread = f"{shown.number(numeric.mean)} ± {shown.spread(numeric.std)}"
+    return [*map(shown.number, (numeric.minimum, median, numeric.maximum)), spread]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureFormat:
-    """How the report shows one feature type: `detail` stands beside its name, its plot has `most_values`."""
+    """How the report shows one feature type: `detail` stands beside its name, its plot has `most_values`.
+
+    `number` writes one of its numbers, `spread` their standard deviation.
+    """
 
     detail: Callable[[Feature], str]
     most_values: int = _MOST_VALUES
+    number: Callable[[float | None], str] = formats.number
+    spread: Callable[[float], str] = formats.number
+
+
+_MICROSECONDS_A_DAY = 86_400e6
 
 
 def _dtype(feature: Feature) -> str:
@@ -212,6 +222,7 @@ def _stored_as(feature: Numeric) -> str:
     return f"{feature.dtype} less {feature.offset:.9g}" if feature.offset else feature.dtype
 
 
+_UNKNOWN = FeatureFormat(detail=_dtype)
 _BY_TYPE = FeatureTypeTable(
     where=__name__,
     question="how the report shows a feature",
@@ -224,6 +235,12 @@ _BY_TYPE = FeatureTypeTable(
         Text: FeatureFormat(detail=_dtype),
         Tokens: FeatureFormat(detail=_dtype),
         Tensor: FeatureFormat(detail=_dtype),
-        Datetime: FeatureFormat(detail=lambda feature: f"microseconds since 1970 · {feature.zone}"),
+        Datetime: FeatureFormat(
+            detail=lambda feature: (
+                "dates in UTC" + f"; local times: {feature.zone}" * (feature.zone != "UTC")
+            ),
+            number=formats.date,
+            spread=lambda microseconds: f"{formats.number(microseconds / _MICROSECONDS_A_DAY)} days",
+        ),
     },
 )

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from pipeline.base import files as files_lib
 from pipeline.base.errors import InputError
-from pipeline.report import html
+from pipeline.report import html, terminal
 from pipeline.report.html import Markup
 from pipeline.report.section import Cell, Section
 from pipeline.training.report.data import dataset_section
@@ -101,6 +101,10 @@ class Reporter:
         run_record.write(self._workdir.run, self._record)
 
 
+# Without tqdm's own speed: the loss has room in 80 columns.
+_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+
+
 class Progress:
     """Shows log points as they come: a bar where someone is watching, lines where output goes to a file."""
 
@@ -116,9 +120,10 @@ class Progress:
         self._done, self._since = step, clock()  # what the time left is reckoned from
         self._stream = stream or sys.stdout
         self._total = total_steps
-        is_watched = self._stream.isatty()
+        watched = stream or sys.stderr  # of the two, it alone takes the characters that draw a bar
+        is_watched = self._stream.isatty() and watched.isatty()
         self._bar = tqdm(
-            total=total_steps, initial=step, unit="step", file=self._stream, disable=not is_watched
+            total=total_steps, initial=step, file=watched, disable=not is_watched, bar_format=_BAR
         )
 
     def first_step(self, tracing_s: float, step_s: float) -> None:
@@ -128,7 +133,7 @@ class Progress:
 
     def tell(self, line: str) -> None:
         """Shows a line, above the bar where there is one."""
-        self._bar.write(line, file=self._stream)
+        self._bar.write(terminal.broken(line), file=self._stream)
         self._stream.flush()
 
     def show(self, point: Mapping) -> None:
@@ -136,10 +141,11 @@ class Progress:
             line = f"{describe(point, self._total)}{self._left(point['step'])}"
             print(line, file=self._stream, flush=True)
             return
-        self._bar.update(point["step"] - self._bar.n)
-        self._bar.set_postfix_str(", ".join(_speed_and_loss(point)))
+        self._bar.set_postfix_str(", ".join(_speed_and_loss(point)), refresh=False)
+        self._bar.n = point["step"]
+        self._bar.refresh()
         if "validation" in point:
-            self._bar.write(describe(point, self._total), file=self._stream)
+            self._bar.write(terminal.broken(describe(point, self._total)), file=self._stream)
 
     def _left(self, step: int) -> str:
         """The time left after `step`, at the speed until then, with evaluation; the bar has its own."""

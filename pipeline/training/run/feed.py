@@ -60,7 +60,7 @@ def certify(
     selections, damaged = damage.sound_selection(selections, budget=max_corrupt_records)
     data = data_lib.training_data(args, selections)
     recipe = recipe_of(args, data, slice_)
-    with naming_damage(*parts_of(data)), tqdm(desc="measuring", unit="stage", disable=None) as bar:
+    with naming_damage(*parts_of(data)), _bar() as bar:
 
         def show(stage: str) -> None:
             if bar.disable:  # nobody watches: it may take minutes, which a log should show
@@ -82,6 +82,10 @@ def certify(
     if damaged:
         said.append(f"Left out: {listed(damaged)}.")
     return certificate, (*said, *advice(certificate, files_of(selection)))
+
+
+def _bar() -> tqdm:
+    return tqdm(desc="measuring", bar_format="{desc}{postfix} [{elapsed}]", leave=False, disable=None)
 
 
 def recipe_of(args: Data, data: TrainingData, slice_: Slice) -> Recipe:

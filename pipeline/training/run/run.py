@@ -16,9 +16,11 @@ from pipeline.data.integrity.changes import Watched
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.statistics import loading
+from pipeline.report import terminal
 from pipeline.training.engine import cluster, strategy, trace
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.experiment import checks
+from pipeline.training.experiment.model import naming_layer
 from pipeline.training.loop import callbacks, outer
 from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.clock import timed
@@ -78,7 +80,7 @@ def _go_on(setup: Setup, began: float) -> dict:
     with GoodputLog(path, age_s=time.monotonic() - began) as goodput_log:
         metrics = _train(parts.build(setup), before, goodput_log)
     if path:
-        print(time_line(goodput.read_goodput(path)), flush=True)
+        print(terminal.broken(time_line(goodput.read_goodput(path))), flush=True)
     return metrics
 
 
@@ -113,7 +115,7 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog) -> dict:
     watched.check()
     strategy.leave_together(run.setup.strategy)
     if reporter:
-        print(f"{checkpoints.cost}\n{measures.line()}", flush=True)
+        print(terminal.broken(f"{checkpoints.cost}\n{measures.line()}"), flush=True)
         goodput_log.write()  # the page shows it
         timed(goodput_log, "report", reporter.finish)(step, metrics)
     return metrics
@@ -166,6 +168,7 @@ def _steps(
         naming_lost_service(setup.request.data_service),
         naming_damage(*setup.selections.values()),
         naming_other_dataset(),
+        naming_layer(setup.experiment.model.name),
     ):
         inner_loop = outer.announce_first_step(
             lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=goodput_log
@@ -225,7 +228,7 @@ def _reporter(
     begins_anew = "no checkpoint is there, so training begins anew"
     resumed = [f"continuing from step {step:,}" if step else begins_anew] if step or before else []
     reporter = Reporter(workdir, record, before=before, step=step, logged=logged)
-    print("\n".join([*run.setup.announcement, *warned, *resumed]), flush=True)
+    print(terminal.broken("\n".join([*run.setup.announcement, *warned, *resumed])), flush=True)
     return reporter
 
 

@@ -184,13 +184,13 @@ def _last_lines(lines: list[dict]) -> dict[int, float]:
 # Every kind of the account, the telling ones first, with what is in it.
 KINDS: Mapping[str, str] = {
     "productive": "steps that count",
-    "input": "steps waiting for a batch",
+    "input": "steps after a process's first, waiting for a batch",
     "compile": "tracing the step, and the first step of each process",
     "evaluation": "validation and the final evaluation",
     "checkpoint": "saving",
     "report": "logs, TensorBoard, the page",
     "callbacks": "Keras callbacks, and the loop itself",
-    "start": "until the first batch: imports, the dataset's metadata, building the model",
+    "start": "until the first batch is there: imports, the dataset's metadata, building the model",
     "restart": "the same in processes that went on with the run, and restoring",
     "lost": "steps that a kill undid: they were after the last checkpoint",
     "unwritten": "between the last line of a killed process and its end; estimated",

@@ -26,6 +26,23 @@ def test_labels_of_any_size_fit_beside_the_picture(bounds):
     assert max(len(label) for label in drawn) * ADVANCE <= axes.Axes.left - 6
 
 
+@pytest.mark.parametrize(
+    ("bounds", "write", "expected"),
+    [
+        ((0.9799, 0.97995), formats.fraction, ["0.97990", "0.97992", "0.97994"]),
+        ((0.9, 1.0), formats.fraction, ["0.9000", "0.9500", "1.0000"]),
+        ((0.0, 0.0007), formats.percent, ["0.00 %", "0.02 %", "0.04 %", "0.06 %"]),
+        ((0.99991, 0.99999), formats.percent, ["99.992 %", "99.994 %", "99.996 %", "99.998 %"]),
+        ((1234.1, 1234.9), formats.number, ["1234.2", "1234.4", "1234.6", "1234.8"]),
+        ((1e9, 1e9 + 5), formats.number, ["1000000000", "1000000002", "1000000004"]),
+    ],
+)
+def test_no_two_ticks_read_the_same_and_all_fit(bounds, write, expected):
+    at = axes.ticks(bounds)
+    assert axes.tick_labels(at, write, 7) == expected
+    assert axes.label_room(bounds, write) >= max(map(len, expected)) * ADVANCE + 6
+
+
 def test_large_values_have_a_power_of_ten():
     assert labels(0, 1.7e11) == ["0", "5e10", "1e11", "1.5e11"]
     assert labels(0, 383_000.0) == ["0", "100,000", "200,000", "300,000"]

@@ -1,7 +1,11 @@
 """One section, rendered to a terminal and to a page."""
 
+import sys
+
+import pytest
+
 from pipeline.report import html, terminal
-from pipeline.report.section import Cell, Facts, Figure, Finding, Folded, Note, Section, Table, Tiles
+from pipeline.report.section import Cell, Code, Facts, Figure, Finding, Folded, Note, Section, Table, Tiles
 
 TABLE = Table(header=("split", "rows"), rows=[("train", "1,577"), ("test", "9")], numbers={1}, rules=(0,))
 
@@ -78,3 +82,20 @@ def test_markup_is_for_pages_alone():
     drawing = html.tag("p", "drawn")
     assert text(drawing, Figure(title="a", drawing=drawing)) == []
     assert "<p>drawn</p>" in page(drawing)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_terminal_gets_lines_that_are_broken_at_words(columns: int, monkeypatch: pytest.MonkeyPatch):
+    words = " ".join(f"word{at}" for at in range(30))
+    parts = [Facts(items=[("host", words), ("a name", "short")]), Finding(text=words), words]
+    section = Section(title="Title", parts=[*parts, Code(text=words)])
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    *lines, code = terminal.render([section]).splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert code == f"  {words}"
+    assert " ".join(" ".join(lines).split()) == f"Title host {words} a name short - {words} {words}"
+    assert lines[1].startswith("  host    word0")
+    assert lines[2].startswith("          word")  # below the value
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    assert len(terminal.render([section]).splitlines()) == 6

@@ -1,5 +1,6 @@
 """The keys of a config are listed with the meaning that stands in the config's own file."""
 
+import pathlib
 import types
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pipeline.base.cli import config
 from pipeline.base.cli.config import Key
 from pipeline.configs import base
+from tests.house.imports import ROOT
 
 SOURCE = """
 from ml_collections import ConfigDict
@@ -46,3 +48,20 @@ def test_types_are_told_in_words(module: types.ModuleType):
 @pytest.mark.parametrize("key", config.keys_of(base), ids=lambda key: key.name)
 def test_every_key_of_an_experiment_has_a_meaning(key: Key):
     assert key.meaning, f"config.{key.name} in pipeline/configs/base.py needs a comment: --help shows it"
+
+
+def test_a_config_of_ours_is_found_from_any_folder_unless_the_user_has_one_of_its_name(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    name = "pipeline/configs/tabular.py"
+    found = config.config_file(name)
+    assert found == str(ROOT / name)
+    assert config.config_file(f"{name}:fast") == f"{found}:fast"
+    assert config.get_config(name).to_dict() == config.get_config(found).to_dict()
+    for other in ("pipeline/configs/none.py", "pipeline/train.py", "tabular.py", ""):
+        assert config.config_file(other) == other
+    own = tmp_path / name
+    own.parent.mkdir(parents=True)
+    own.write_text("")
+    assert config.config_file(name) == name

@@ -5,6 +5,7 @@ import re
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from ml_collections import ConfigDict
 
 from pipeline.base.errors import InputError
@@ -165,6 +166,89 @@ def test_logits_that_are_not_float32_are_refused(monkeypatch):
 def test_what_cannot_be_trained_on_the_label_is_refused(monkeypatch, outputs_of, message):
     with pytest.raises(InputError, match=message):
         built(monkeypatch, lambda x: keras.Model({"numeric": x}, outputs_of(x)))
+
+
+# What fails in a model's own code is one line of plain text: layer, file and line.
+
+
+class Shifted(keras.layers.Layer):
+    def call(self, x):
+        return x + tf.constant([0.5, 1.5])
+
+
+class Whole(keras.Model):
+    def call(self, x):
+        return x["numeric"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda x: keras.Model(
+                {"numeric": x}, keras.layers.Dense(1, dtype="float32")(Shifted(name="s")(x))
+            ),
+            r"headless, layer 's': received .*bfloat16.*model_test.py, line \d+\. .*--precision=float32 ",
+        ),
+        (
+            lambda x: Whole(),
+            r"headless: received an object of the class Whole, .* call layers on keras.Input",
+        ),
+        (lambda x: None, r"headless: received an object of the class NoneType, .*In .*model_test.py"),
+        (
+            lambda x: keras.Model({"numeric": x}, keras.layers.Dense(1)(x)).load_weights("no.weights.h5"),
+            r"headless: received .*no.weights.h5.*Correct .*model_test.py, line",
+        ),
+        (
+            lambda x: keras.models.load_model("no.keras"),
+            r"headless: received .*no.keras.*model_test.py, line",
+        ),
+        (lambda x: keras.layers.Conv2D(1, 3)(x), r"headless: received .*model_test.py, line"),
+        (lambda x: {}["absent"], r"headless: received KeyError: 'absent'.*model_test.py, line"),
+    ],
+    ids=["precision", "subclassed", "none", "weights", "saved", "shape", "key"],
+)
+def test_what_fails_in_a_models_code_is_one_line_that_names_the_place(monkeypatch, make, message):
+    with pytest.raises(InputError, match=message) as raised:
+        built(monkeypatch, make, "mixed_bfloat16")
+    assert str(raised.value).isprintable(), str(raised.value)
+
+
+def test_what_fails_when_the_graph_runs_names_the_place_too(monkeypatch):
+    class Sevens(keras.layers.Layer):
+        def call(self, x):
+            return keras.ops.reshape(x, (-1, 7))[:, :1]
+
+    def make(inputs: keras.KerasTensor) -> keras.Model:
+        hidden = Sevens(name="sevens")(keras.layers.Dense(2)(inputs))
+        return keras.Model([inputs], keras.layers.Dense(1)(hidden))
+
+    signature = [tf.TensorSpec([None, 2])]
+    step = tf.function(built(monkeypatch, make), autograph=False, input_signature=signature)
+    message = (
+        r"headless, operation '.*sevens.*': received InvalidArgumentError: .*reshape.* Correct .*model_test"
+    )
+    with pytest.raises(InputError, match=message) as raised, model_lib.naming_layer("headless"):
+        step(tf.zeros([3, 2]))
+    assert str(raised.value).isprintable()
+    assert len(str(raised.value)) < 600
+
+
+def test_the_advice_on_a_layer_that_mixes_precisions_helps(monkeypatch):
+    class Cast(Shifted):
+        def call(self, x):
+            return x + tf.cast([0.5, 1.5], self.compute_dtype)
+
+    for layer, policy in ((Shifted, "float32"), (Cast, "mixed_bfloat16")):
+        head = keras.layers.Dense(1, dtype="float32")
+        model = built(monkeypatch, lambda x, top=head, of=layer: keras.Model([x], top(of()(x))), policy)
+        assert model.output.dtype == "float32"
+
+
+def test_a_mistake_that_is_not_in_the_models_code_is_not_laid_to_it(monkeypatch):
+    monkeypatch.setitem(model_lib.MODELS, "headless", keras.Sequential)
+    with pytest.raises(ZeroDivisionError), model_lib.naming_layer("headless"):
+        _ = 1 / 0
 
 
 # Patterns choose variables by their path.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -156,6 +157,21 @@ def test_the_first_step_is_told_once():
     )
     assert [run(4), run(3)] == [Tally(steps=4, seconds=2.0), Tally(steps=3, seconds=1.5)]
     assert (calls, told) == ([1, 3, 3], [(2.5, 0.5)])
+
+
+def test_what_the_log_points_say_of_waiting_is_what_the_goodput_log_says(tmp_path):
+    def loop(steps: int) -> Tally:  # the first step waits 20 s for the pipeline, each later one a quarter
+        nonlocal waits
+        wait, waits = steps * waits, 0.25
+        return Tally(steps=steps, seconds=steps + wait, input_wait_s=wait)
+
+    waits, seconds = 20.0, itertools.count(step=100.0)
+    with GoodputLog(tmp_path / "ledger.jsonl", clock=lambda: next(seconds), beats=False) as log:
+        run = announce_first_step(lambda: loop, lambda *_: None, times=log)
+        window = run(4) + run(4)
+    assert (window.steps, window.seconds, window.input_wait_s) == (8, 1 + 7 * 1.25, 7 * 0.25)
+    [*_, line] = (tmp_path / "ledger.jsonl").read_text().splitlines()
+    assert json.loads(line)["seconds"]["input"] == 7 * 0.25
 
 
 def test_a_call_of_one_step_is_one_call():

@@ -5,10 +5,15 @@ import math
 import numpy as np
 import pytest
 
+from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.schema.feature_types import Datetime, Label
+from pipeline.data.schema.schema import Schema
 from pipeline.report import formats
 from pipeline.report.axes import Axes, ticks
 from pipeline.report.charts import MAX_POINTS, Series, equal_bins, histogram, line_chart
 from pipeline.report.html import tag
+from pipeline.training.report.data import feature_table
+from tests.unit.training.report import report_examples as examples
 
 
 @pytest.mark.parametrize(
@@ -78,10 +83,30 @@ def test_no_histogram_where_there_is_nothing_to_draw(quantiles):
         (formats.duration, 3_725, "1 h 02 min"),
         (formats.duration, 59.99, "60 s"),
         (formats.size, 1536, "1.5 KiB"),
+        (formats.date, 1_767_231_540_000_000.0, "2026-01-01 01:39"),  # `date -u -d @1767231540`
+        (formats.date, 951_782_400_000_000.0, "2000-02-29"),
+        (formats.date, -62_135_596_800_000_000.0, "0001-01-01"),
+        (formats.date, -9.3e18, "-9.300e+18"),
+        (formats.date, math.nan, "not a number"),
     ],
 )
 def test_quantities_read_well(write, value, text):
     assert write(value) == text
+
+
+def test_a_table_of_features_has_dates_and_says_no_word_twice():
+    moments = np.array([1_767_225_600e6, 1_767_312_000e6, 1_767_398_400e6])  # 1, 2 and 3 January 2026
+    features = [
+        (Datetime(name="datetime", zone="Europe/Zurich"), examples.numeric("datetime", moments)),
+        (Label(name="label", classes=("no", "yes")), examples.categorical("label", {"no": 2, "yes": 1})),
+    ]
+    schema = Schema(name="any", features=tuple(declared for declared, _ in features))
+    measured = SplitStatistics(examples=3, features={each.name: each for _, each in features})
+    label, moment = feature_table(measured, schema).rows
+    assert (str(label[0]), label[0].note) == ("<b>label</b>", "predicted · binary")
+    assert moment[0].note == "dates in UTC; local times: Europe/Zurich"
+    assert moment[4:] == ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-02 ± 0.8165 days"]
+    assert "2026-01-01 … 2026-01-03" in moment[2]
 
 
 def test_text_and_attributes_are_escaped_and_markup_is_not():

@@ -6,14 +6,17 @@ import json
 import math
 import pathlib
 import re
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tqdm import tqdm
 
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, printable_output
 from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.training.report.reporter import Progress, Summaries, describe, number, summary, write_report
+from tests.shared import terminal
 from tests.unit.training.report import report_examples as examples
 
 # The page that a training run leaves: what it says, and that it says it whatever is missing.
@@ -84,7 +87,7 @@ def test_what_examples_weigh_is_told_beside_the_plain_numbers(tmp_path):
 def test_train_split_comes_first_and_the_label_leads_the_features(tmp_path):
     page = report(tmp_path, evaluation=None)
     assert page.text.index("train 26,048") < page.text.index("test 3,256")
-    assert page.text.index("income label") < page.text.index("age numeric")
+    assert page.text.index("income predicted") < page.text.index("age numeric")
 
 
 def test_loads_nothing_and_runs_nothing_whatever_the_values_are(tmp_path):
@@ -256,14 +259,40 @@ def test_the_time_left_is_reckoned_from_the_end_of_the_first_step():
     assert line == f"{LINE}  left 0:06:20"  # 100 steps took 10 s, and 3,800 are left
 
 
-def test_a_bar_where_someone_watches():
-    stream = io.StringIO()
-    stream.isatty = lambda: True
-    progress = Progress(total_steps=5_000, step=1_000, stream=stream)
-    progress.show(POINT)
-    progress.close()
-    assert "1200/5000" in stream.getvalue()
-    assert "5,310 examples/s" in stream.getvalue()
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_bar_on_a_terminal_stands_below_all_lines_and_within_its_width(columns, monkeypatch):
+    with terminal.opened(columns=columns) as (device, screen), open(device, "w", closefd=False) as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setattr(sys, "stderr", stream)
+        with printable_output():
+            progress = Progress(total_steps=5_000, step=1_000)
+            print("strategy   one_device")
+            progress.first_step(12.34, 5.6)
+            progress.show(POINT)
+            print("Epoch 2: early stopping\nof a callback")
+            with tqdm(total=3, desc="checking", leave=False) as inner:
+                inner.update(2)
+                print("a warning \x1b[31m", file=sys.stderr)
+                inner.refresh()
+            progress.show(POINT | {"step": 5_000, "validation": {"split": "test", "loss": 0.5}})
+            progress.close()
+            print("report: run/report.html")
+    seen = screen()
+    *lines, bar, last = seen.lines
+    assert not seen.obeyed
+    expected = [
+        "strategy   one_device",
+        "first step done; tracing took 12.3 s, compiling and running it 5.6 s",
+        "Epoch 2: early stopping",
+        "of a callback",
+        "a warning \\x1b[31m",
+        f"{LINE.replace('1,200', '5,000')}  test: loss 0.5000",
+    ]
+    # The terminal breaks a long line, at a space perhaps.
+    assert "".join(lines).replace(" ", "") == "".join(expected).replace(" ", "")
+    assert re.match(r"100%\|█* *\| 5000/5000 \[.*loss 0.4123", bar)
+    assert last == "report: run/report.html"
+    assert any(re.match(r" 24%\|.* 1200/5000 ", frame) for frame in seen.frames)
 
 
 # What TensorBoard reads of a run.
