@@ -5,12 +5,13 @@ import pathlib
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 
 from pipeline.base.errors import InputError
-from pipeline.data.dataset import records, statistics
+from pipeline.data.dataset import records as exported
+from pipeline.data.dataset import statistics
 from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, TRAIN
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.statistics.drift import Distance, distance, l_infinity
 from pipeline.publishing import publish, versions
-from pipeline.retraining import datasets
+from pipeline.retraining import datasets, records
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.records import Root
 
@@ -96,12 +97,13 @@ def served(root: Root, version: int) -> Served:
     """Reads a version; raises InputError where it is not whole."""
     directory = versions.path_of(root.serving, version)
     document = versions.published(root.serving, version)
+    times = records.corrected_times(records.audit_entries(root.audit, damage=[]))["versions"]
     return Served(
         version=version,
         directory=directory,
         cycle=document["cycle"],
-        at=document["at"],
-        digest=records.open_export(directory)["digest"],
+        at=times.get(version, document["at"]),
+        digest=exported.open_export(directory)["digest"],
     )
 
 

@@ -1,4 +1,4 @@
-"""Operations of a person: promote, rollback, hold, release, gc. The audit log has each with its reason."""
+"""Operations of a person: promote, rollback, hold, release, clock, gc. Each stands in the log."""
 
 import datetime
 import pathlib
@@ -10,7 +10,7 @@ from pipeline.retraining.champion import ROLLED_BACK
 from pipeline.retraining.collection import collect
 from pipeline.retraining.job import Job
 from pipeline.retraining.reconcile import Clock
-from pipeline.retraining.records import Cycle, Root
+from pipeline.retraining.records import Ahead, Cycle, Root
 from pipeline.retraining.settings import Settings
 
 
@@ -111,6 +111,12 @@ def release(path: pathlib.Path, settings: Settings, *, reason: str, clock: Clock
     """Releases the hold; returns its reason."""
     with records.open_root(path, name=settings.name) as opened:
         return records.release_hold(opened, reason=reason, at=clock())
+
+
+def accept_clock(path: pathlib.Path, settings: Settings, *, reason: str, clock: Clock) -> Ahead:
+    """Makes what was recorded ahead of the clock count as done now; returns it."""
+    with records.open_root(path, name=settings.name) as opened:
+        return records.accept_clock(opened, reason=reason, at=clock())
 
 
 def gc(path: pathlib.Path, settings: Settings, *, clock: Clock) -> dict:

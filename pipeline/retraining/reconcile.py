@@ -55,6 +55,7 @@ def reconcile(
       InputError: a person must correct something.
     """
     with records.open_root(path, name=settings.name) as root:
+        records.check_clock(root, clock())  # before anything is converted or recorded
         # On hold, too: what is served here was decided before.
         store.follow(root, settings, at=clock())
         if held := records.why_on_hold(root):
@@ -234,6 +235,7 @@ def backfill(
       InputError: no span lies between them; or as `reconcile`.
     """
     with records.open_root(path, name=settings.name) as root:
+        records.check_clock(root, clock())
         if held := records.why_on_hold(root):
             yield Outcome(did="held", why=(hold_line(held),))
             return
