@@ -42,7 +42,7 @@ from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError, unknown_name
 from pipeline.configs.retraining import base
 from pipeline.report import terminal
-from pipeline.retraining import champion, datasets, operations, reconcile, records, settings, store
+from pipeline.retraining import datasets, operations, reconcile, records, settings
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining import status as status_lib
 from pipeline.retraining.reconcile import Outcome
@@ -123,16 +123,15 @@ def _plan(parsed: Settings, path: pathlib.Path) -> None:
 
 
 def _status(parsed: Settings, path: pathlib.Path) -> None:
-    opened = records.existing_root(path, name=parsed.name)
-    served = champion.champion(opened, records.audit_entries(opened.audit))
-    said = store.describe(opened, parsed)
+    now = _clock()()
+    known = status_lib.survey(records.existing_root(path, name=parsed.name), parsed, now=now)
     if _JSON.value:
-        files.write_json(_JSON.value, status_lib.as_json(opened, served, store=said))
+        files.write_json(_JSON.value, status_lib.as_json(known))
     if _HTML.value:
         from pipeline.retraining import page
 
-        files.write_bytes(_HTML.value, page.status_page(opened, served).encode(errors="backslashreplace"))
-    print(terminal.render(status_lib.status(opened, served, now=_clock()(), store=said)))
+        files.write_bytes(_HTML.value, page.status_page(known).encode(errors="backslashreplace"))
+    print(terminal.render(status_lib.status(known, now=now)))
 
 
 def _promote(parsed: Settings, path: pathlib.Path) -> None:
@@ -149,7 +148,8 @@ def _rollback(parsed: Settings, path: pathlib.Path) -> None:
             action="`pipeline.retrain status` lists them.",
         )
     version = operations.rollback(path, parsed, to=int(_VERSION.value), reason=_reason(), clock=_clock())
-    print(f"version {version} is served: the bytes of version {_VERSION.value}")
+    again = f"version {version} is served: the bytes of version {_VERSION.value}"
+    print(again if version else "no version is served; the next cycle makes the first model")
 
 
 def _hold(parsed: Settings, path: pathlib.Path) -> None:

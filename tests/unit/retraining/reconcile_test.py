@@ -124,7 +124,8 @@ def test_a_holdout_that_overlaps_the_window_fails_the_cycle_before_it_is_trained
 
 def test_a_champion_that_disappeared_is_named(schedule):
     shutil.rmtree(versions.path_of(schedule.root.serving, 1))
-    with pytest.raises(InputError, match=r"the champion, version 1 .*no version at all.*rollback"):
+    promote = rf"promote --cycle={schedule.cycles[0].id}"
+    with pytest.raises(InputError, match=rf"the champion, version 1 .*no such folder.*{promote}"):
         schedule.reconcile()
 
 
