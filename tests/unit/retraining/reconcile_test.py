@@ -98,8 +98,9 @@ def test_a_span_that_cannot_be_converted_is_left_out_with_its_error(schedule):
 def test_an_unusable_span_stops_where_the_config_says_so(schedule):
     schedule.config.spans.unusable = "stop"
     small_spans.write_rows(schedule.path, "2026-11-04", [("far", "Red", "yes")] * 20)
-    with pytest.raises(InputError, match=r"span '2026-11-04'.*config\.spans\.exclude"):
-        schedule.reconcile()
+    for _ in range(2):  # the second call finds the result of the first
+        with pytest.raises(InputError, match=r"span '2026-11-04'.*config\.spans\.exclude"):
+            schedule.reconcile()
     schedule.config.spans.exclude = ("2026-11-04",)
     assert schedule.reconcile().did == "nothing"
 
