@@ -183,7 +183,7 @@ def start(
             "work": plan.work,
             "settings": plan.settings_digest,
             "code": plan_lib.code_digest(),
-            "config": settings.given,
+            "config": settings.public(),
         },
     )
 
