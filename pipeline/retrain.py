@@ -12,6 +12,7 @@ folder --root holds the raw data, in dated spans; the schema; and all that this 
   rollback    serves an earlier version again, under a higher number (--to, --reason)
   hold        stops everything, until release (--reason)
   release     ends a hold, and accepts the data it was for (--reason)
+  clock       goes on where the log is ahead of a clock that is right (--reason)
   backfill    cycles of the past (--from, --to); nothing is published without --publish
   gc          removes what config.keep does not keep
 
@@ -41,7 +42,7 @@ from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError, unknown_name
 from pipeline.configs.retraining import base
 from pipeline.report import terminal
-from pipeline.retraining import champion, datasets, operations, reconcile, records, settings, store
+from pipeline.retraining import datasets, operations, reconcile, records, settings
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining import status as status_lib
 from pipeline.retraining.reconcile import Outcome
@@ -61,7 +62,7 @@ _RETRY = flags.DEFINE_boolean("retry", False, "Whether reconcile tries a cycle a
 _FAIL_ON_REJECT = flags.DEFINE_boolean(
     "fail_on_reject", False, "Exit code 10 where reconcile came to a decision other than to promote."
 )
-_NOW = flags.DEFINE_string("now", "", "TIME, ISO 8601: taken for the present, to try a schedule. In UTC.")
+_NOW = flags.DEFINE_string("now", "", "TIME, ISO 8601, in UTC: taken for the present, to try a schedule.")
 _HTML = flags.DEFINE_string("html", None, "FILE: status also writes a page to it.")
 _JSON = flags.DEFINE_string("json", None, "FILE: plan and status also write all they know to it, as JSON.")
 
@@ -79,6 +80,8 @@ COMMAND = Command(
     is_repeated=True,
 )
 _YEARS = range(1971, 2999)  # of --now: schedules look some years back and forth
+_LOOKS = ("plan", "status")  # they record nothing, so --now may be any time
+_MOST_AHEAD = datetime.timedelta(days=1)  # of --now, where it is recorded: that stops the root until then
 _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
 
 
@@ -86,6 +89,8 @@ def main(argv: Sequence[str]) -> int:
     operation = _subcommand(argv)
     flags_lib.check_local_files({"json": _JSON.value, "html": _HTML.value})
     logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
+    if operation not in _LOOKS:
+        _check_not_ahead(_clock()(), datetime.datetime.now(datetime.UTC))
     parsed = settings.parse(_CONFIG.value.to_dict(), _COMMANDS, like=base.get_config().to_dict())
     path = flags_lib.absolute(_ROOT.value)
     return _OPERATIONS[operation](parsed, path) or 0
@@ -118,16 +123,15 @@ def _plan(parsed: Settings, path: pathlib.Path) -> None:
 
 
 def _status(parsed: Settings, path: pathlib.Path) -> None:
-    opened = records.existing_root(path, name=parsed.name)
-    served = champion.champion(opened, records.audit_entries(opened.audit))
-    said = store.describe(opened, parsed)
+    now = _clock()()
+    known = status_lib.survey(records.existing_root(path, name=parsed.name), parsed, now=now)
     if _JSON.value:
-        files.write_json(_JSON.value, status_lib.as_json(opened, served, store=said))
+        files.write_json(_JSON.value, status_lib.as_json(known))
     if _HTML.value:
         from pipeline.retraining import page
 
-        files.write_bytes(_HTML.value, page.status_page(opened, served).encode(errors="backslashreplace"))
-    print(terminal.render(status_lib.status(opened, served, now=_clock()(), store=said)))
+        files.write_bytes(_HTML.value, page.status_page(known).encode(errors="backslashreplace"))
+    print(terminal.render(status_lib.status(known, now=now)))
 
 
 def _promote(parsed: Settings, path: pathlib.Path) -> None:
@@ -144,7 +148,8 @@ def _rollback(parsed: Settings, path: pathlib.Path) -> None:
             action="`pipeline.retrain status` lists them.",
         )
     version = operations.rollback(path, parsed, to=int(_VERSION.value), reason=_reason(), clock=_clock())
-    print(f"version {version} is served: the bytes of version {_VERSION.value}")
+    again = f"version {version} is served: the bytes of version {_VERSION.value}"
+    print(again if version else "no version is served; the next cycle makes the first model")
 
 
 def _hold(parsed: Settings, path: pathlib.Path) -> None:
@@ -155,6 +160,11 @@ def _hold(parsed: Settings, path: pathlib.Path) -> None:
 def _release(parsed: Settings, path: pathlib.Path) -> None:
     held = operations.release(path, parsed, reason=_reason(), clock=_clock())
     print(f"released; it was held because: {held['reason']}")
+
+
+def _accept_clock(parsed: Settings, path: pathlib.Path) -> None:
+    ahead = operations.accept_clock(path, parsed, reason=_reason(), clock=_clock())
+    print(f"what was recorded up to {ahead.last[:19]} counts as done now")
 
 
 def _backfill(parsed: Settings, path: pathlib.Path) -> None:
@@ -176,6 +186,7 @@ _OPERATIONS: dict[str, Callable[[Settings, pathlib.Path], int | None]] = {
     "rollback": _rollback,
     "hold": _hold,
     "release": _release,
+    "clock": _accept_clock,
     "backfill": _backfill,
     "gc": _gc,
 }
@@ -217,6 +228,17 @@ def _clock() -> reconcile.Clock:
             action="Correct it.",
         ) from None
     return lambda: now
+
+
+def _check_not_ahead(now: datetime.datetime, clock: datetime.datetime) -> None:
+    """Raises InputError for a --now far ahead of the clock: what is recorded there would stop the root."""
+    if now > clock + _MOST_AHEAD:
+        raise InputError(
+            f"--now={_NOW.value}",
+            received=f"a time that is {(now - clock).days:,} days ahead of this machine's clock",
+            expected="the present or the past: nothing could be recorded before that time afterwards",
+            action="Leave --now out; `plan` and `status` change nothing and take any time.",
+        )
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def load(directory: pathlib.Path) -> Journal:
             f"journal {path}",
             received=f"other content than was written ({error!r})",
             expected="the versions that ever were, and the cycles that may not be published again",
-            action="Restore it from a copy. Without the file, only what lies in the directory is known.",
+            action="Restore it from a copy; or delete it: then only what lies in the directory is known.",
         ) from None
     return dataclasses.replace(
         journal, known={**_found(directory, journal), **_unrecorded(directory, journal)}

@@ -103,6 +103,21 @@ def rollback(directory: pathlib.Path, *, to: int, reason: str, at: str) -> int:
         return newest or _publish_again(directory, journal, to=to, reason=reason, at=at, barred=True)
 
 
+def give_up(directory: pathlib.Path, *, at: str) -> list[int]:
+    """Moves all versions to .quarantine, where none is sound; returns them. Their cycles may come again.
+
+    Raises:
+      InputError: a version is sound.
+      TryAgainError: another process writes to `directory`.
+    """
+    with staging.settled(directory) as journal:
+        if any(versions.is_sound(directory, number) for number in versions.numbers(directory)):
+            raise _no_such(directory, 0, "0, which means that no version is sound")
+        gone = [number for number, known in journal.known.items() if known.cycle and not known.aside]
+        staging.commit(directory, journal.without(gone, reason=_DAMAGED, at=at, barred=False))
+        return gone
+
+
 def collect(directory: pathlib.Path, *, keep: int, protected: Collection[int] = ()) -> list[int]:
     """Removes all but the newest `keep` versions and those in `protected`; returns the removed ones.
 

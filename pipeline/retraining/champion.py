@@ -5,16 +5,17 @@ import pathlib
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 
 from pipeline.base.errors import InputError
-from pipeline.data.dataset import records, statistics
+from pipeline.data.dataset import records as exported
+from pipeline.data.dataset import statistics
 from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, TRAIN
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.statistics.drift import Distance, distance, l_infinity
-from pipeline.publishing import publish, versions
-from pipeline.retraining import datasets
+from pipeline.publishing import journal, publish, versions
+from pipeline.retraining import datasets, records
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.records import Root
 
-PUBLISHED, ROLLED_BACK, TAKEN_BACK = "published", "rolled_back", "taken_back"
+PUBLISHED, ROLLED_BACK, TAKEN_BACK, GIVEN_UP = "published", "rolled_back", "taken_back", "given_up"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Served:
 
 
 def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
-    """Returns the newest version; None where nothing was ever published.
+    """Returns the newest version; None where nothing was ever published, or all of it was given up.
 
     Raises:
       InputError: a version that was published, says the audit log, is missing or damaged.
@@ -45,35 +46,83 @@ def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
     expected = _last_published(entries, publish.set_aside(root.serving))
     newest = versions.newest(root.serving)
     if expected is not None and (newest is None or newest < expected):
-        raise InputError(
-            f"the champion, version {expected} of {root.serving}",
-            received=f"version {newest} as the newest" if newest else "no version at all",
-            expected=f"the version that {root.audit} says was published",
-            action="Restore its folder from a copy; or republish another one: "
-            "pipeline.retrain rollback --to=VERSION --reason=…",
-        )
-    return None if newest is None else served(root, newest)
+        raise _lost(root, expected)
+    try:
+        return None if newest is None else served(root, newest)
+    except InputError:
+        raise _lost(root, newest) from None
+
+
+def _lost(root: Root, version: int) -> InputError:
+    received, expected = damage_of(root, version)
+    return InputError(
+        f"the champion, version {version} of {root.serving}",
+        received=received,
+        expected=expected,
+        action=f"Restore it from a copy; or run `pipeline.retrain {_way_back(root, version)} --reason=…`.",
+    )
+
+
+def damage_of(root: Root, version: int) -> tuple[str, str]:
+    """Returns what is wrong with a published version, with the file's name, and what was expected."""
+    directory = versions.path_of(root.serving, version)
+    if not directory.is_dir():
+        return "no such folder", f"the version that {root.audit} says was published"
+    try:
+        versions.check(root.serving, version)
+        exported.open_export(directory)
+    except InputError as error:
+        return f"{error.thing}: {error.received}", error.expected
+    return "files that changed a moment ago", "those that were published"
+
+
+def _way_back(root: Root, version: int) -> str:
+    """Returns the command that serves again what a damaged version held, or what comes next to it."""
+    known = journal.load(root.serving).known
+    sound = [each for each in versions.versions(root.serving)[::-1] if versions.is_sound(root.serving, each)]
+    cycle = known[version].cycle if version in known else ""
+    if same := [each for each in sound if known[each].cycle == cycle]:
+        return f"rollback --to={same[0]}"
+    if cycle and _can_be_promoted(root, cycle):
+        return f"promote --cycle={cycle}"
+    return f"rollback --to={sound[0] if sound else 0}"
+
+
+def _can_be_promoted(root: Root, cycle: str) -> bool:
+    """Returns whether the cycle's export is there, as it was evaluated."""
+    folder = root.cycle(cycle)
+    try:
+        stages = ("export", "parity", "infra", "decide", "ended")
+        export, parity, infra, *ends = (records.read_result(folder / f"{stage}.json") for stage in stages)
+        checked = all((export, parity, infra, *ends)) and parity["passed"] and infra["passed"]
+        return checked and exported.open_export(folder / "export")["digest"] == export["export_digest"]
+    except InputError:
+        return False
 
 
 def anchor(root: Root, version: int) -> Served | None:
     """Returns the version; the first one where `version` is 0. None where nothing is published."""
     there = versions.versions(root.serving)
-    if not version:
-        return served(root, there[0]) if there else None
-    if version not in there:
+    if not version and not there:
+        return None
+    if version and version not in there:
         raise InputError(
             "config.gate_anchor",
             received=version,
             expected=f"a version in {root.serving}: {', '.join(map(str, there)) or 'there is none yet'}",
             action="Correct it, or set 0: then it is the first one.",
         )
-    return served(root, version)
+    try:
+        return served(root, version or there[0])
+    except InputError:
+        raise _lost_anchor(root, version or there[0]) from None
 
 
 def require_same_anchor(root: Root, version: int, plans: Sequence[Mapping]) -> None:
     """Raises InputError where the anchor of the last cycle, the first version, is gone.
 
-    Else the next version would take its place, and small steps down would start again below it.
+    Else the next version would take its place, and small steps down would start again below it. The same
+    model under another number may take it, and any where no version is left.
 
     Args:
       version: config.gate_anchor; 0: the first version.
@@ -82,13 +131,22 @@ def require_same_anchor(root: Root, version: int, plans: Sequence[Mapping]) -> N
         (plan["anchor"] for plan in reversed(plans) if plan["anchor"] and not plan["config"]["gate_anchor"]),
         None,
     )
-    if version or met is None or met["version"] in versions.versions(root.serving):
+    there = versions.versions(root.serving)
+    if version or met is None or not there or met["version"] in there:
         return
-    raise InputError(
-        f"the anchor, version {met['version']} of {root.serving}",
-        received="no such version, or one that is damaged",
+    if versions.published(root.serving, there[0])["cycle"] != met["cycle"]:
+        raise _lost_anchor(root, met["version"])
+
+
+def _lost_anchor(root: Root, version: int) -> InputError:
+    received, _ = damage_of(root, version)
+    there = [each for each in versions.versions(root.serving) if each != version]
+    another = f"config.gate_anchor to another version, such as {there[0]}" if there else "another one"
+    return InputError(
+        f"the anchor, version {version} of {root.serving}",
+        received=received,
         expected="the anchor of the last cycle",
-        action="Restore its folder from a copy; or set config.gate_anchor to another version.",
+        action=f"Restore its folder from a copy; or set {another}.",
     )
 
 
@@ -96,17 +154,20 @@ def served(root: Root, version: int) -> Served:
     """Reads a version; raises InputError where it is not whole."""
     directory = versions.path_of(root.serving, version)
     document = versions.published(root.serving, version)
+    times = records.corrected_times(records.audit_entries(root.audit, damage=[]))["versions"]
     return Served(
         version=version,
         directory=directory,
         cycle=document["cycle"],
-        at=document["at"],
-        digest=records.open_export(directory)["digest"],
+        at=times.get(version, document["at"]),
+        digest=exported.open_export(directory)["digest"],
     )
 
 
 def _last_published(entries: Sequence[Mapping], aside: Set[int]) -> int | None:
     """Returns the newest version that should be there. After a kill, `aside` may be ahead of the log."""
+    since = max((number for number, entry in enumerate(entries) if entry["act"] == GIVEN_UP), default=0)
+    entries = entries[since:]
     taken = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
     there = {entry["version"] for entry in entries if entry["act"] in (PUBLISHED, ROLLED_BACK)}
     return max(there - taken - aside, default=None)

@@ -6,7 +6,7 @@ import glob
 import hashlib
 import json
 import pathlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.data.dataset.manifest import FILE_NAME as MANIFEST
@@ -200,44 +200,53 @@ def survey_spans(root: Root, sources: Sources) -> list[Span]:
     found = spans.find(sources.pattern, digests, marker=sources.marker)
     digests.save()
     _check_excluded(sources, found)
-    return list(_known(root, sources, found))
+    return known_spans(root, sources, found)
 
 
-def _known(root: Root, sources: Sources, found: Sequence[RawSpan]) -> Iterator[Span]:
-    first_with: dict[str, str] = {}
-    for span in found:
-        fingerprint = sources.conversion.fingerprint(span)
-        result = known_result(root, span.name, fingerprint)
-        twin = first_with.setdefault(span.content, span.name) if span.size else span.name
-        why = (
-            "config.spans.exclude names it"
-            if span.name in sources.exclude
-            else f"it repeats span {twin}, byte for byte"
-            if twin != span.name
-            else "it has no bytes"
-            if not span.size
-            else result["unusable"]
-            if result
-            else ""
-        )
-        yield Span(name=span.name, fingerprint=fingerprint, raw=span, unusable=why, result=result)
+def known_spans(root: Root, sources: Sources, found: Sequence[RawSpan]) -> list[Span]:
+    """Returns the spans with what is known of each now; of those that are equal, one can be used.
 
-
-def converted_spans(
-    root: Root, sources: Sources, spans: Sequence[Span], *, at: datetime.datetime
-) -> list[Span]:
-    """Converts the spans that nobody has tried, and returns all.
-
-    Raises:
-      InputError: a span cannot be used, and config.spans.unusable is "stop"; or see `datasets.convert`.
+    That is the first one that was converted, then the first by name; never one that cannot be used anyway: a
+    day that was delivered under a wrong name, and is excluded, does not hide the right one.
     """
-    done = [
-        span
-        if span.unusable or span.result
-        else _with_result(span, convert(root, span.raw, sources.conversion, at=at))
-        for span in spans
+    alone = [_known(root, sources, span) for span in found]
+    usable = [span for span in alone if not span.unusable]
+    first: dict[str, str] = {}
+    for span in sorted(usable, key=lambda each: each.result is None):
+        first.setdefault(span.raw.content, span.name)
+    return [
+        dataclasses.replace(span, unusable=f"it repeats span {first[span.raw.content]}, byte for byte")
+        if not span.unusable and first[span.raw.content] != span.name
+        else span
+        for span in alone
     ]
-    wrong = [span for span in done if span.unusable and span.name not in sources.exclude]
+
+
+def _known(root: Root, sources: Sources, span: RawSpan) -> Span:
+    """Returns the span with what is known of it alone."""
+    fingerprint = sources.conversion.fingerprint(span)
+    result = known_result(root, span.name, fingerprint)
+    why = (
+        "config.spans.exclude names it"
+        if span.name in sources.exclude
+        else "it has no bytes"
+        if not span.size
+        else result["unusable"]
+        if result
+        else ""
+    )
+    return Span(name=span.name, fingerprint=fingerprint, raw=span, unusable=why, result=result)
+
+
+def converted_span(root: Root, sources: Sources, span: Span, *, at: datetime.datetime) -> Span:
+    """Converts a span that nobody has tried, and returns it with the result; raises as `convert` does."""
+    result = convert(root, span.raw, sources.conversion, at=at)
+    return dataclasses.replace(span, result=result, unusable=result["unusable"])
+
+
+def check_usable(sources: Sources, spans: Sequence[Span]) -> None:
+    """Raises InputError for a span that cannot be used, where config.spans.unusable is "stop"."""
+    wrong = [span for span in spans if span.unusable and span.name not in sources.exclude]
     if wrong and sources.unusable == "stop":
         raise InputError(
             f"span '{wrong[0].name}'",
@@ -245,11 +254,6 @@ def converted_spans(
             expected="a span that can be used, since config.spans.unusable is 'stop'",
             action="Correct its files, name it in config.spans.exclude, or set config.spans.unusable='skip'.",
         )
-    return done
-
-
-def _with_result(span: Span, result: Mapping[str, object]) -> Span:
-    return dataclasses.replace(span, result=result, unusable=result["unusable"])
 
 
 def _check_excluded(sources: Sources, found: Sequence[RawSpan]) -> None:

@@ -26,35 +26,49 @@ def send_of_cycle(job: Job, event: Mapping[str, object]) -> None:
 def send(root: Root, settings: Settings, event: Mapping[str, object]) -> None:
     """Sends the event as JSON, with the model's name and root, to config.notify's command and webhook."""
     content = json.dumps({"model": root.name, "root": str(root.path), **event}).encode()
-    for key, target, send_to in (
-        ("config.notify.command", settings.notify.command, _run),
-        ("config.notify.webhook", settings.notify.webhook, _post),
-    ):
+    notified = settings.notify
+    for key, target, send_to in (("command", notified.command, _run), ("webhook", notified.webhook, _post)):
         try:
             if target:
                 send_to(target, content)
         except (OSError, ValueError, http.client.HTTPException, subprocess.SubprocessError) as error:
-            print(f"warning: {key}={target} was not notified: {error}", file=sys.stderr, flush=True)
+            where = f"config.notify.{key}={notified.public()[key]}"
+            print(f"warning: {where} was not notified: {_why(error)}", file=sys.stderr, flush=True)
+
+
+class _NotifyError(ValueError):
+    """A failure whose text holds nothing of the target."""
+
+
+def _why(error: Exception) -> str:
+    """Returns the reason without the target, which errors of the libraries quote."""
+    if isinstance(error, _NotifyError):
+        return str(error)
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"exit code {error.returncode}"
+    is_slow = isinstance(error, TimeoutError | subprocess.TimeoutExpired)
+    reason = f"no end within {_SECONDS} s" if is_slow else getattr(error, "strerror", None)
+    return reason or type(error).__name__
 
 
 def _run(command: str, content: bytes) -> None:
     """Runs a program with arguments, split as by a shell; no shell runs."""
     program = shlex.split(command)
     if not program:
-        raise ValueError("expected a program")
+        raise _NotifyError("expected a program")
     subprocess.run(program, input=content, timeout=_SECONDS, check=True, stdout=subprocess.DEVNULL)
 
 
 def _post(url: str, content: bytes) -> None:
     address = urllib.parse.urlsplit(url)
     if address.scheme not in _CONNECTIONS or not address.hostname:
-        raise ValueError("expected an address that begins with http:// or https://")
+        raise _NotifyError("expected an address that begins with http:// or https://")
     connection = _CONNECTIONS[address.scheme](address.hostname, address.port, timeout=_SECONDS)
     try:
         path = urllib.parse.urlunsplit(("", "", address.path or "/", address.query, ""))
         connection.request("POST", path, content, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         if answer.status >= http.HTTPStatus.BAD_REQUEST:
-            raise ValueError(f"answer {answer.status} {answer.reason}")
+            raise _NotifyError(f"answer {answer.status} {answer.reason}")
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""Operations of a person: promote, rollback, hold, release, gc. The audit log has each with its reason."""
+"""Operations of a person: promote, rollback, hold, release, clock, gc. Each stands in the log."""
 
 import datetime
 import pathlib
@@ -6,11 +6,11 @@ import pathlib
 from pipeline.base.errors import InputError
 from pipeline.publishing import publish as publish_lib
 from pipeline.retraining import records, store
-from pipeline.retraining.champion import ROLLED_BACK
+from pipeline.retraining.champion import GIVEN_UP, ROLLED_BACK
 from pipeline.retraining.collection import collect
 from pipeline.retraining.job import Job
 from pipeline.retraining.reconcile import Clock
-from pipeline.retraining.records import Cycle, Root
+from pipeline.retraining.records import Ahead, Cycle, Root
 from pipeline.retraining.settings import Settings
 
 
@@ -92,10 +92,16 @@ def _no_such(prefix: str, there: str) -> InputError:
 def rollback(path: pathlib.Path, settings: Settings, *, to: int, reason: str, clock: Clock) -> int:
     """Publishes the bytes of version `to` again, under a higher number, which is returned.
 
-    The cycles published since are quarantined, and never published again.
+    The cycles published since are quarantined, and never published again. Where no version is sound, `to` may
+    be 0: then nothing is served, and the next cycle makes the first model.
     """
     with records.open_root(path, name=settings.name) as opened:
         at = clock()
+        if not to:
+            gone = publish_lib.give_up(opened.serving, at=at.isoformat())
+            records.add_entry(opened.audit, GIVEN_UP, at=at, versions=gone, reason=reason)
+            store.follow(opened, settings, at=at)
+            return 0
         version = publish_lib.rollback(opened.serving, to=to, reason=reason, at=at.isoformat())
         records.add_entry_once(opened.audit, ROLLED_BACK, at=at, version=version, to=to, reason=reason)
         store.follow(opened, settings, at=at)
@@ -111,6 +117,12 @@ def release(path: pathlib.Path, settings: Settings, *, reason: str, clock: Clock
     """Releases the hold; returns its reason."""
     with records.open_root(path, name=settings.name) as opened:
         return records.release_hold(opened, reason=reason, at=clock())
+
+
+def accept_clock(path: pathlib.Path, settings: Settings, *, reason: str, clock: Clock) -> Ahead:
+    """Makes what was recorded ahead of the clock count as done now; returns it."""
+    with records.open_root(path, name=settings.name) as opened:
+        return records.accept_clock(opened, reason=reason, at=clock())
 
 
 def gc(path: pathlib.Path, settings: Settings, *, clock: Clock) -> dict:

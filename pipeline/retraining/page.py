@@ -1,37 +1,38 @@
 """The page of `status --html`: the served version, and the history of cycles and versions."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from pipeline.base.errors import InputError
 from pipeline.report import html
 from pipeline.report.charts import Series, line_chart
 from pipeline.report.html import Markup
 from pipeline.report.section import Section, Table, Tiles
 from pipeline.retraining import records
-from pipeline.retraining.champion import Served
-from pipeline.retraining.records import Cycle, Root
-from pipeline.retraining.status import cycle_table, hold_line, time, version_table
+from pipeline.retraining.records import Cycle
+from pipeline.retraining.status import Overview, cycle_table, damage_lines, hold_line, time, version_table
 
 _ENTRIES = 200  # of the audit log
 _DECISIONS = {"PROMOTE": "promoted", "REJECT": "rejected", "UNDECIDED": "undecided", "FAILED": "failed"}
 
 
-def status_page(root: Root, served: Served | None) -> Markup:
+def status_page(known: Overview) -> Markup:
     """Renders the whole page, with links to the reports of cycles."""
-    cycles, held = records.cycle_history(root), records.why_on_hold(root)
+    cycles, served = known.cycles, known.served
     tiles = [
         (served.version if served else "none", "version served"),
         (len(cycles), "cycles"),
         *((sum(cycle.decision == key for cycle in cycles), name) for key, name in _DECISIONS.items()),
     ]
-    head = [Tiles(items=tiles), hold_line(held) if held else None]
+    head = [Tiles(items=tiles), hold_line(known.hold) if known.hold else None, *damage_lines(known)]
     tables = [
-        Section(title="Cycles", parts=[_newest_first(cycle_table(root))]),
+        Section(title="Cycles", parts=[_newest_first(cycle_table(known))]),
         _values(cycles),
-        Section(title="Versions", parts=[_newest_first(version_table(root, served))]),
-        _log(root),
+        Section(title="Versions", parts=[_newest_first(version_table(known))]),
+        _log(known.entries),
     ]
-    return html.page(Section(title=f"{root.name}: retraining", parts=head), tables)
+    return html.page(Section(title=f"{known.root.name}: retraining", parts=head), tables)
 
 
 def _newest_first(table: Table) -> Table:
@@ -57,15 +58,17 @@ def _values(cycles: Sequence[Cycle]) -> Section | None:
 
 def _metric(cycle: Cycle) -> dict | None:
     """Returns the deciding metric of a cycle; None where it did not come so far."""
-    decided = records.read_result(cycle.folder / "decide.json")
+    decided = None
+    with contextlib.suppress(InputError):  # a damaged one draws nothing
+        decided = records.read_result(cycle.folder / "decide.json")
     if not decided:
         return None
     gate = decided["gate"]
     return next((metric for metric in gate["metrics"] if metric["name"] == gate["metric"]), None)
 
 
-def _log(root: Root) -> Section:
-    entries = [entry for entry in records.audit_entries(root.audit) if entry["act"] != "started"]
+def _log(entries: Sequence[Mapping]) -> Section:
+    entries = [entry for entry in entries if entry["act"] != "started"]
     rows = [
         [time(each["at"]), each["act"], each.get("cycle", ""), each.get("reason") or _why(each.get("why"))]
         for each in reversed(entries[-_ENTRIES:])

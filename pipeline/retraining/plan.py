@@ -148,7 +148,7 @@ def make(
         the config is invalid, for example names a feature that the schema lacks.
     """
     check_features(settings, schema_lib.load(settings.sources(root).conversion.schema))
-    records.check_clock(root.audit, now)
+    records.check_clock(root, now)
     entries, cycles = records.audit_entries(root.audit), records.cycle_history(root)
     served = champion.champion(root, entries)
     champion.require_same_anchor(root, settings.gate_anchor, [cycle.plan for cycle in cycles])

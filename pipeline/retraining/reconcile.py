@@ -55,6 +55,7 @@ def reconcile(
       InputError: a person must correct something.
     """
     with records.open_root(path, name=settings.name) as root:
+        records.check_clock(root, clock())  # before anything is converted or recorded
         # On hold, too: what is served here was decided before.
         store.follow(root, settings, at=clock())
         if held := records.why_on_hold(root):
@@ -77,15 +78,16 @@ def convert_needed(root: Root, settings: Settings, *, clock: Clock, out: TextIO 
     spans = datasets.survey_spans(root, sources)
     while True:
         window = plan_lib.choose_window(spans, settings)
+        datasets.check_usable(sources, window.left_out)
         needed = [span for span in window.spans if span.result is None]
         if not needed:
             return spans
-        done = {}
         for span in needed:
-            [converted] = datasets.converted_spans(root, sources, [span], at=clock())
+            converted = datasets.converted_span(root, sources, span, at=clock())
+            datasets.check_usable(sources, [converted])
             print(span_line(converted), file=out, flush=True)
-            done[span.key] = converted
-        spans = [done.get(span.key, span) for span in spans]
+        # One that cannot be used hides no equal one any more.
+        spans = datasets.known_spans(root, sources, [span.raw for span in spans])
 
 
 def _run(
@@ -184,7 +186,7 @@ def start(
             "work": plan.work,
             "settings": plan.settings_digest,
             "code": plan_lib.code_digest(),
-            "config": settings.given,
+            "config": settings.public(),
         },
     )
 
@@ -237,6 +239,7 @@ def backfill(
       InputError: no span lies between them; or as `reconcile`.
     """
     with records.open_root(path, name=settings.name) as root:
+        records.check_clock(root, clock())
         if held := records.why_on_hold(root):
             yield Outcome(did="held", why=(hold_line(held),))
             return

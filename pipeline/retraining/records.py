@@ -1,4 +1,4 @@
-"""Records of retraining: the audit log, stage results, paths, the history of cycles, and HOLD."""
+"""Records of retraining: the audit log, stage results, paths, the history of cycles, clock and HOLD."""
 
 import contextlib
 import dataclasses
@@ -12,19 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipeline.base import documents, files
 from pipeline.base.cli import flags
 from pipeline.base.errors import InputError
+from pipeline.publishing import versions
 
 # --- audit.jsonl: a line for each operation and its reason; lines are only ever added.
 
-_CLOCK_MAY_STEP = datetime.timedelta(minutes=2)  # back, where machines that take turns disagree
 
-
-def audit_entries(path: pathlib.Path) -> list[dict]:
+def audit_entries(path: pathlib.Path, *, damage: list[str] | None = None) -> list[dict]:
     """Reads every entry, the oldest first. An unfinished last line of a killed process does not count.
 
+    Args:
+      damage: gets the errors of damaged lines, which are left out then.
+
     Raises:
-      InputError: another line is damaged.
+      InputError: another line is damaged, and there is no `damage`.
     """
-    return list(_parse(path, _content(path)))
+    return list(_parse(path, _content(path), damage))
 
 
 def add_entry(path: pathlib.Path, operation: str, *, at: datetime.datetime, **values: object) -> None:
@@ -50,18 +52,6 @@ def last_entry(path: pathlib.Path, operation: str, **values: object) -> dict | N
     return found[-1] if found else None
 
 
-def check_clock(path: pathlib.Path, now: datetime.datetime) -> None:
-    """Raises InputError where the clock is behind the log: ages and schedules would be wrong."""
-    times = [datetime.datetime.fromisoformat(entry["at"]) for entry in audit_entries(path)]
-    if times and now < max(times) - _CLOCK_MAY_STEP:
-        raise InputError(
-            "the clock",
-            received=now.isoformat(timespec="seconds"),
-            expected=f"a time after {max(times).isoformat(timespec='seconds')}, the last entry of {path}",
-            action="Set the clock of this machine. What is served stays as it is.",
-        )
-
-
 def _content(path: pathlib.Path) -> bytes:
     try:
         return files.read_bytes(path)
@@ -69,13 +59,17 @@ def _content(path: pathlib.Path) -> bytes:
         return b""
 
 
-def _parse(path: pathlib.Path, content: bytes) -> Iterator[dict]:
+def _parse(path: pathlib.Path, content: bytes, damage: list[str] | None) -> Iterator[dict]:
     lines = content.split(b"\n")[:-1]
     for number, line in enumerate(lines, 1):
         try:
             entry = documents.loads(line)
         except documents.UNREADABLE as error:
-            raise _damaged(f"line {number} of {path}", error) from None
+            found = _damaged(f"line {number} of {path}", error, "delete the line: only what it says is lost.")
+            if damage is None:
+                raise found from None
+            damage.append(str(found))
+            continue
         del entry[documents.KEY]
         yield entry
 
@@ -134,17 +128,18 @@ def read_result(path: pathlib.Path) -> dict | None:
     except FileNotFoundError:
         return None
     except documents.UNREADABLE as error:
-        raise _damaged(f"stage result {path}", error) from None
+        again = "delete it: what it recorded is looked at, or done, again."
+        raise _damaged(f"stage result {path}", error, again) from None
     del document[documents.KEY]
     return document
 
 
-def _damaged(thing: str, error: Exception) -> InputError:
+def _damaged(thing: str, error: Exception, otherwise: str) -> InputError:
     return InputError(
         thing,
         received=f"other content than was written ({error})",
         expected="what pipeline.retrain wrote there",
-        action="Restore the file from a copy.",
+        action=f"Restore the file from a copy; or {otherwise}",
     )
 
 
@@ -265,25 +260,42 @@ class Cycle:
         return self.end["decision"] if self.end else "FAILED" if self.failure else "unfinished"
 
 
-def cycle_history(root: Root) -> list[Cycle]:
-    """Returns every cycle, the oldest first. Raises InputError for a damaged result."""
+def cycle_history(root: Root, *, damage: list[str] | None = None) -> list[Cycle]:
+    """Returns every cycle, the oldest first; its plan has the time that `accept_clock` gave it.
+
+    Args:
+      damage: gets the errors of damaged results, which count as absent then.
+
+    Raises:
+      InputError: a result is damaged, and there is no `damage`.
+    """
     folders = [path for path in root.cycles.iterdir() if path.is_dir()] if root.cycles.is_dir() else []
-    found = [cycle for folder in folders if (cycle := read_cycle(folder))]
-    return sorted(found, key=lambda each: (each.plan["at"], each.id))
+    found = [cycle for folder in folders if (cycle := read_cycle(folder, damage=damage))]
+    times = corrected_times(audit_entries(root.audit, damage=[]))["cycles"]
+    timed = [
+        dataclasses.replace(cycle, plan={**cycle.plan, "at": times[cycle.id]}) if cycle.id in times else cycle
+        for cycle in found
+    ]
+    recorded = {cycle.id: cycle.plan["at"] for cycle in found}
+    return sorted(timed, key=lambda each: (each.plan["at"], recorded[each.id], each.id))
 
 
-def read_cycle(folder: pathlib.Path) -> Cycle | None:
-    """Reads the cycle in a folder; returns None where none was started."""
-    plan = read_result(folder / PLAN)
+def read_cycle(folder: pathlib.Path, *, damage: list[str] | None = None) -> Cycle | None:
+    """Reads the cycle in a folder; returns None where none was started. `damage` as in cycle_history."""
+
+    def read(name: str) -> dict | None:
+        try:
+            return read_result(folder / name)
+        except InputError as error:
+            if damage is None:
+                raise
+            damage.append(str(error))
+            return None
+
+    plan = read(PLAN)
     if plan is None:
         return None
-    return Cycle(
-        id=folder.name,
-        folder=folder,
-        plan=plan,
-        end=read_result(folder / ENDED),
-        failure=read_result(folder / FAILED),
-    )
+    return Cycle(id=folder.name, folder=folder, plan=plan, end=read(ENDED), failure=read(FAILED))
 
 
 def write_end(
@@ -303,6 +315,94 @@ def write_end(
 def spans_of(plan: Mapping, role: str) -> list[Mapping]:
     """Returns the spans of a plan with a role, "training" or "holdout", in order."""
     return [span for span in plan["spans"] if role in span["roles"]]
+
+
+# --- The clock: what was recorded ahead of it would stop every schedule and age until then.
+
+
+_CLOCK_MAY_STEP = datetime.timedelta(minutes=2)  # back, where machines that take turns disagree
+_CLOCK = "clock"  # the entry of a person who found the clock right, and what was recorded before it wrong
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ahead:
+    """Cycles and versions whose time is still to come; `last` is the latest time of any record, ISO 8601."""
+
+    last: str
+    cycles: tuple[str, ...]
+    versions: tuple[int, ...]
+
+
+def ahead_of_clock(root: Root, now: datetime.datetime) -> Ahead | None:
+    """Returns what was recorded at a time ahead of `now`; None where nothing was."""
+    entries = audit_entries(root.audit)
+    since = max((number for number, entry in enumerate(entries) if entry["act"] == _CLOCK), default=0)
+    logged = [entry["at"] for entry in entries[since:]]
+    cycles = {cycle.id: cycle.plan["at"] for cycle in cycle_history(root)}
+    published = {version: document["at"] for version, document in publications(root).items()}
+
+    def is_ahead(at: str) -> bool:
+        return datetime.datetime.fromisoformat(at) > now + _CLOCK_MAY_STEP
+
+    times = [at for at in (*logged, *cycles.values(), *published.values()) if is_ahead(at)]
+    if not times:
+        return None
+    return Ahead(
+        last=max(times, key=datetime.datetime.fromisoformat),
+        cycles=tuple(cycle for cycle, at in cycles.items() if is_ahead(at)),
+        versions=tuple(version for version, at in published.items() if is_ahead(at)),
+    )
+
+
+def check_clock(root: Root, now: datetime.datetime) -> None:
+    """Raises InputError where the clock is behind the records: ages and schedules would be wrong."""
+    if ahead := ahead_of_clock(root, now):
+        raise InputError(
+            "the clock",
+            received=now.isoformat(timespec="seconds"),
+            expected=f"a time after {ahead.last[:19]}, the latest in {root.audit}, cycles/ and serving/",
+            action="Set the clock of this machine; or, if it is right, run `pipeline.retrain clock "
+            "--reason=…`: what is ahead counts as done now. What is served stays as it is.",
+        )
+
+
+def accept_clock(root: Root, *, reason: str, at: datetime.datetime) -> Ahead:
+    """Makes what was recorded ahead of the clock count as done `at`; returns it.
+
+    Raises:
+      InputError: nothing is ahead.
+    """
+    ahead = ahead_of_clock(root, at)
+    if ahead is None:
+        raise InputError(
+            "the clock",
+            received=f"{at.isoformat(timespec='seconds')}, behind which all records of {root.path} lie",
+            expected="records ahead of the clock",
+            action="There is nothing to accept; `pipeline.retrain status` shows what is there.",
+        )
+    add_entry(root.audit, _CLOCK, at=at, reason=reason, **dataclasses.asdict(ahead))
+    return ahead
+
+
+def corrected_times(entries: Sequence[Mapping]) -> dict[str, dict]:
+    """Returns the times, ISO 8601, that `accept_clock` gave to `cycles`, by id, and `versions`, by number."""
+    found = {"cycles": {}, "versions": {}}
+    for entry in entries:
+        if entry["act"] == _CLOCK:
+            for kind, times in found.items():
+                times.update(dict.fromkeys(entry[kind], entry["at"]))
+    return found
+
+
+def publications(root: Root) -> dict[int, dict]:
+    """Returns the publication.json of each whole version, with the time that `accept_clock` gave it."""
+    times = corrected_times(audit_entries(root.audit, damage=[]))["versions"]
+    found = {}
+    for version in versions.versions(root.serving):
+        with contextlib.suppress(InputError):  # it was removed meanwhile
+            document = versions.published(root.serving, version)
+            found[version] = {**document, "at": times.get(version, document["at"])}
+    return found
 
 
 # --- HOLD: while the file is there, nothing is trained or published.

@@ -8,6 +8,7 @@ import json
 import math
 import numbers
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -101,6 +102,11 @@ class Notify:
     command: str
     webhook: str
 
+    def public(self) -> dict[str, str]:
+        """Returns the program and the host alone: what stands behind them may be a secret."""
+        program, *more = self.command.split(maxsplit=1) or [""]
+        return {"command": f"{program} …" if more else program, "webhook": _host(self.webhook)}
+
 
 _SECTIONS = {
     kind.__name__.lower(): kind for kind in (Spans, Window, Holdout, Train, Triggers, Drift, Keep, Notify)
@@ -113,7 +119,7 @@ class Settings:
 
     Attributes:
       store: that of config.publish_to; None: versions are published nowhere else.
-      given: the config as JSON, for the plan of a cycle.
+      given: the config as JSON.
     """
 
     name: str
@@ -150,6 +156,10 @@ class Settings:
             marker=spans.marker,
         )
 
+    def public(self) -> Values:
+        """Returns the config as JSON, for the plan of a cycle, which others may read: without its secrets."""
+        return {**self.given, "notify": self.notify.public(), "serving_url": _host(self.serving_url)}
+
     def digest(self) -> str:
         """Digests the settings that change the work or the decision of a cycle, and the experiment.
 
@@ -163,6 +173,13 @@ class Settings:
             raise _wrong("train.config", self.train.config, _RULES["train.config"][1])
         values["experiment"] = [hashlib.sha256(path.read_bytes()).hexdigest(), _values(path)]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _host(url: str) -> str:
+    """Returns an address without what follows its host, or stands before it for a log-in."""
+    scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
+    host = re.split("[/?#]", rest)[0]
+    return f"{scheme}{separator}{host.rpartition('@')[2]}" + ("/…" if host != rest else "")
 
 
 def ending_at(settings: Settings, name: str) -> Settings:

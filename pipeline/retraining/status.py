@@ -1,46 +1,111 @@
 """Formats what is served, planned and done: as sections for a terminal, as JSON, and in lines."""
 
+import dataclasses
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
+from pipeline.base.errors import InputError
 from pipeline.publishing import publish as publish_lib
 from pipeline.publishing import versions
 from pipeline.report.section import Cell, Section, Table
-from pipeline.retraining import records
+from pipeline.retraining import champion, records, store
 from pipeline.retraining.champion import PUBLISHED, TAKEN_BACK, Served
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.plan import Plan
-from pipeline.retraining.records import PROMOTE, Cycle, Root
+from pipeline.retraining.records import PROMOTE, Ahead, Cycle, Root
+from pipeline.retraining.settings import Settings
 
 AFTER_DRIFT = (
     "look at it; then `release --reason=…` lets it pass, config.spans.exclude leaves a span out, and "
     "config.drift.ignore a feature that always moves, such as a date"
 )
+AFTER_CLOCK = "`clock --reason=…` goes on, if the clock is right"
 _LISTED = 12  # cycles and spans; --json has all
 _CYCLE = ("cycle", "begun", "data", "decision", "version", "why")
 _VERSION = ("version", "published", "cycle", "")
 _SHORT = (0, 1, 3, 4, 5)  # the columns of cycles that fit a terminal
 
+_Read = TypeVar("_Read")
 
-def status(
-    root: Root, served: Served | None, *, now: datetime.datetime, store: Mapping | None = None
-) -> list[Section]:
-    """Shows the served version, a hold, and the newest cycles; `store` is from store.describe."""
-    cycles, there = cycle_table(root), version_table(root, served)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Overview:
+    """All that is known of a root, also where a part of it is damaged.
+
+    Attributes:
+      served: the champion; None where nothing is published, or where it is damaged.
+      store: see store.describe.
+      publications: publication.json by version.
+      barred: cycles that may not be published again, with the reasons.
+      ahead: what was recorded at a time ahead of the clock; None where nothing was.
+      damage: what cannot be read as it was written, a sentence each.
+    """
+
+    root: Root
+    served: Served | None
+    store: Mapping | None
+    hold: Mapping | None
+    cycles: Sequence[Cycle]
+    publications: Mapping[int, Mapping]
+    barred: Mapping[str, str]
+    entries: Sequence[Mapping]
+    ahead: Ahead | None
+    damage: Sequence[str]
+
+    @property
+    def published(self) -> dict[str, int]:
+        """Maps a cycle to its published version, also by a person, less those taken back."""
+        back = {entry["version"] for entry in self.entries if entry["act"] == TAKEN_BACK}
+        came = [entry for entry in self.entries if entry["act"] == PUBLISHED and entry["version"] not in back]
+        return {entry["cycle"]: entry["version"] for entry in came}
+
+
+def survey(root: Root, settings: Settings, *, now: datetime.datetime) -> Overview:
+    """Reads all that is known; never raises InputError for a damaged file."""
+    damage: list[str] = []
+
+    def read(what: Callable[[], _Read], otherwise: _Read) -> _Read:
+        try:
+            return what()
+        except (InputError, OSError) as error:
+            damage.append(str(error))
+            return otherwise
+
+    entries = read(lambda: records.audit_entries(root.audit, damage=damage), [])
+    served = read(lambda: champion.champion(root, entries), None)
+    there = read(lambda: records.publications(root), {})
+    lost = [version for version in versions.numbers(root.serving) if version not in there]
+    damage += [f"version {version}: {champion.damage_of(root, version)[0]}" for version in lost]
+    return Overview(
+        root=root,
+        served=served,
+        store=read(lambda: store.describe(root, settings), None),
+        hold=read(lambda: records.why_on_hold(root), None),
+        cycles=read(lambda: records.cycle_history(root, damage=damage), []),
+        publications=there,
+        barred=read(lambda: publish_lib.quarantined(root.serving), {}),
+        entries=entries,
+        ahead=read(lambda: records.ahead_of_clock(root, now), None),
+        damage=[*dict.fromkeys(damage)],
+    )
+
+
+def status(known: Overview, *, now: datetime.datetime) -> list[Section]:
+    """Shows the served version, damage, a hold, and the newest cycles."""
+    cycles, there = cycle_table(known), version_table(known)
     hidden = len(cycles.rows) - _LISTED
     older = f" ({hidden} older ones: --json)" if hidden > 0 else ""
     newest = Table(
         header=[_CYCLE[at] for at in _SHORT],
         rows=[[row[at] for at in _SHORT] for row in cycles.rows[-_LISTED:]],
     )
-    gone = [
-        f"quarantined: cycle {cycle}, {reason}"
-        for cycle, reason in publish_lib.quarantined(root.serving).items()
-    ]
+    gone = [f"quarantined: cycle {cycle}, {reason}" for cycle, reason in known.barred.items()]
     listed = Table(header=_VERSION[:3], rows=[row[:3] for row in there.rows])
     title = "versions, the newest last, which is served:" if there.rows else ""
+    head = [*_served(known, now), *(store_lines(known.store) if known.store else ()), *_held(known)]
     return [
-        Section(parts=[*_served(root, served, now), *(store_lines(store) if store else ()), *_held(root)]),
+        Section(parts=[*head, *damage_lines(known)]),
         Section(title=f"cycles, the newest last{older}:", parts=[newest])
         if cycles.rows
         else Section(parts=["no cycle was started yet"]),
@@ -50,25 +115,27 @@ def status(
 
 def plan(plan: Plan) -> list[Section]:
     """Shows what reconcile would do now, and why."""
-    champion = f"version {plan.champion.version}" if plan.champion else "nothing yet"
+    served = f"version {plan.champion.version}" if plan.champion else "nothing yet"
     anchor = f"; anchor: version {plan.anchor.version}" if plan.anchor else ""
     notes = (f"note: {note}" for note in (*plan.notes, *plan.undecided))
     what, *why = _would(plan)
     return [
         Section(title=what, parts=why),
-        Section(parts=[f"served: {champion}{anchor}", *notes]),
+        Section(parts=[f"served: {served}{anchor}", *notes]),
         _spans(plan),
     ]
 
 
-def as_json(root: Root, served: Served | None, *, store: Mapping | None = None) -> dict:
-    """Returns everything, for programs; `store` is from store.describe."""
+def as_json(known: Overview) -> dict:
+    """Returns everything, for programs."""
+    served = known.served
     here = {"version": served.version, "cycle": served.cycle, "at": served.at} if served else None
     return {
-        "model": root.name,
+        "model": known.root.name,
         "served": here,
-        "store": store,
-        "hold": records.why_on_hold(root),
+        "damage": known.damage,
+        "store": known.store,
+        "hold": known.hold,
         "cycles": [
             {
                 "cycle": cycle.id,
@@ -77,13 +144,11 @@ def as_json(root: Root, served: Served | None, *, store: Mapping | None = None) 
                 "end": cycle.end,
                 "failure": cycle.failure,
             }
-            for cycle in records.cycle_history(root)
+            for cycle in known.cycles
         ],
-        "versions": [
-            dict(versions.published(root.serving, each)) for each in versions.versions(root.serving)
-        ],
-        "quarantined": publish_lib.quarantined(root.serving),
-        "audit": records.audit_entries(root.audit),
+        "versions": [dict(document) for document in known.publications.values()],
+        "quarantined": known.barred,
+        "audit": known.entries,
     }
 
 
@@ -107,43 +172,37 @@ def plan_as_json(plan: Plan) -> dict:
     }
 
 
-def cycle_table(root: Root) -> Table:
+def cycle_table(known: Overview) -> Table:
     """Lists all cycles, the newest last."""
-    found = published(root)
+    found, cycles = known.published, known.root.cycles.absolute().as_uri()
     rows = [
         [
-            Cell(text=cycle.id, link=f"{root.path.absolute().as_uri()}/cycles/{cycle.id}/report.html"),
+            Cell(text=cycle.id, link=f"{cycles}/{cycle.id}/report.html"),
             time(cycle.plan["at"]),
             window_line(cycle.plan),
             Cell(text=_decision(cycle, found), style=f"decision {cycle.decision}"),
             found.get(cycle.id, ""),
             why(cycle),
         ]
-        for cycle in records.cycle_history(root)
+        for cycle in known.cycles
     ]
     return Table(header=_CYCLE, rows=rows, numbers={4})
 
 
-def version_table(root: Root, served: Served | None) -> Table:
+def version_table(known: Overview) -> Table:
     """Lists all versions that may be served, the newest last."""
+    served = known.served
     rows = [
-        [
-            each["version"],
-            time(each["at"]),
-            each["cycle"],
-            "served" if served and each["version"] == served.version else "",
-        ]
-        for each in (versions.published(root.serving, version) for version in versions.versions(root.serving))
+        [version, time(each["at"]), each["cycle"], "served" if served and version == served.version else ""]
+        for version, each in known.publications.items()
     ]
     return Table(header=_VERSION, rows=rows, numbers={0})
 
 
-def published(root: Root) -> dict[str, int]:
-    """Returns cycle → its published version, also by a person, less those taken back."""
-    entries = records.audit_entries(root.audit)
-    back = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
-    came = [entry for entry in entries if entry["act"] == PUBLISHED and entry["version"] not in back]
-    return {entry["cycle"]: entry["version"] for entry in came}
+def damage_lines(known: Overview) -> list[str]:
+    """Formats what is damaged, and what was recorded ahead of the clock."""
+    ahead = known.ahead and f"the log is ahead of the clock, up to {time(known.ahead.last)}: {AFTER_CLOCK}"
+    return [*(f"damaged: {each}" for each in known.damage), *([ahead] if ahead else [])]
 
 
 def why(cycle: Cycle) -> str:
@@ -180,8 +239,8 @@ def window_line(plan: Mapping) -> str:
     trained, evaluated = (
         _range([span["name"] for span in records.spans_of(plan, role)]) for role in ("training", "holdout")
     )
-    champion = plan["champion"].get("version")
-    against = f"against version {champion}" if champion else "the first model"
+    met = plan["champion"].get("version")
+    against = f"against version {met}" if met else "the first model"
     return f"trained on {trained}, evaluated on {evaluated}, {against}"
 
 
@@ -260,19 +319,20 @@ STAGES = {
 }
 
 
-def _served(root: Root, served: Served | None, now: datetime.datetime) -> list[str]:
+def _served(known: Overview, now: datetime.datetime) -> list[str]:
+    name, served = known.root.name, known.served
     if served is None:
-        return [f"model {root.name}: nothing is published yet"]
+        is_lost = known.damage and (known.published or known.publications)
+        return [f"model {name}: {'what is served is damaged' if is_lost else 'nothing is published yet'}"]
     published_at = f"published {time(served.at)} ({_ago(served.at, now)})"
     return [
-        f"model {root.name}: version {served.version} is served, of cycle {served.cycle}, {published_at}",
+        f"model {name}: version {served.version} is served, of cycle {served.cycle}, {published_at}",
         f"  {served.directory}",
     ]
 
 
-def _held(root: Root) -> list[str]:
-    found = records.why_on_hold(root)
-    return [hold_line(found), f"  {after_hold(found)}"] if found else []
+def _held(known: Overview) -> list[str]:
+    return [hold_line(known.hold), f"  {after_hold(known.hold)}"] if known.hold else []
 
 
 def _would(plan: Plan) -> Sequence[str]:

@@ -34,6 +34,14 @@ def test_a_time_that_no_schedule_can_look_around_is_refused(warm_python, root, n
     assert ended.stderr.startswith(f"error: --now={now}: received no time between 1971 and 2998")
 
 
+@pytest.mark.parametrize("act", ["reconcile", "hold"])
+def test_a_time_far_ahead_is_refused_where_it_would_be_recorded(warm_python, root, act):
+    ended = retrain(warm_python, root, act, "--reason=a try", "--now=2998-01-01")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "days ahead of this machine's clock" in ended.stderr
+    assert [path.name for path in root.iterdir()] == ["schema.json"]
+
+
 def test_a_time_of_another_zone_is_told_in_utc(warm_python, root):
     command = ("plan", "--now=2026-11-04T01:30+05:00", "--config.triggers.cron=0 3 * * *")
     small_spans.write_span(root, 0)

@@ -61,7 +61,8 @@ def test_a_person_promotes_and_rolls_back_with_reasons(open_cycle):
     assert again == 2
     card = (versions.path_of(open_cycle.root.serving, 2) / "MODEL_CARD.md").read_text()
     assert "a person promoted the model: looked at it" in card
-    table = terminal.render(status.status(open_cycle.root, None, now=open_cycle.now))
+    known = status.survey(open_cycle.root, asked, now=open_cycle.now)
+    table = terminal.render(status.status(known, now=open_cycle.now))
     assert re.search(rf"{open_cycle.cycles[-1].id} .* UNDECIDED, promoted by a person +2 ", table)
     back = operations.rollback(path, asked, to=1, reason="it was worse", clock=clock(open_cycle))
     assert (back, versions.newest(open_cycle.root.serving)) == (3, 3)
@@ -71,6 +72,16 @@ def test_a_person_promotes_and_rolls_back_with_reasons(open_cycle):
     assert open_cycle.reconcile().did == "nothing"
     acts_told = [each["act"] for each in records.audit_entries(open_cycle.root.audit) if "reason" in each]
     assert acts_told == ["promoted", "promoted", "rolled_back", "promoted"]
+
+
+def test_a_damaged_champion_is_published_again_from_its_cycle(schedule):
+    truncate(versions.path_of(schedule.root.serving, 1) / "variables/variables.data-00000-of-00001")
+    with pytest.raises(InputError, match=r"the champion, version 1 .*variables\.data") as error:
+        schedule.reconcile()
+    cycle = re.search(r"promote --cycle=(\w+) ", error.value.action)[1]
+    path, asked = schedule.path, schedule.settings
+    assert operations.promote(path, asked, cycle=cycle, reason="damaged", clock=clock(schedule)) == 2
+    assert (schedule.versions, schedule.reconcile().did) == ([2], "nothing")
 
 
 def test_a_cycle_that_is_not_there_cannot_be_promoted(open_cycle):

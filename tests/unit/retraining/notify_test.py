@@ -52,6 +52,35 @@ def test_a_webhook_gets_it_too(tmp_path, server):
     assert (path, event["version"]) == ("/hook?key=1", 3)
 
 
+SECRET = "T0/B0-SECRET"
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        ({"webhook": f"https://127.0.0.1:1/{SECRET}"}, "https://127.0.0.1:1/…"),
+        ({"webhook": f"https://me:{SECRET[3:]}@127.0.0.1:1?key={SECRET}"}, "https://127.0.0.1:1/…"),
+        ({"webhook": f"http://127.0.0.1:1/a line\n{SECRET}"}, "http://127.0.0.1:1/…"),
+        ({"webhook": f"127.0.0.1/{SECRET}"}, "127.0.0.1/…"),
+        ({"webhook": f"ftp://127.0.0.1/{SECRET}"}, "ftp://127.0.0.1/…"),
+        ({"webhook": f"http://127.0.0.1:{SECRET}/"}, "http://127.0.0.1:T0/…"),
+        ({"webhook": f"http://[{SECRET}/"}, "http://[T0/…"),
+        ({"command": f"false --token={SECRET}"}, "false …"),
+        ({"command": f"no-such-program --token={SECRET}"}, "no-such-program …"),
+        ({"command": f"sh -c 'exit 3; {SECRET}'"}, "sh …"),
+        ({"command": f"sh -c 'unclosed {SECRET}"}, "sh …"),
+    ],
+)
+def test_a_secret_stands_neither_in_the_warning_nor_in_the_plan(tmp_path, keys, shown, capfd):
+    send(tmp_path, **keys)
+    warning = capfd.readouterr().err
+    settings = parsed(**{f"notify__{key}": value for key, value in keys.items()})
+    ((key, _),) = keys.items()
+    assert warning.startswith(f"warning: config.notify.{key}={shown} was not notified: ")
+    assert settings.public()["notify"][key] == shown
+    assert "SECRET" not in warning + json.dumps(settings.public())
+
+
 @pytest.mark.parametrize(
     "keys",
     [

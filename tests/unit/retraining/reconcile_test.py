@@ -100,8 +100,9 @@ def test_a_span_that_cannot_be_converted_is_left_out_with_its_error(schedule):
 def test_an_unusable_span_stops_where_the_config_says_so(schedule):
     schedule.config.spans.unusable = "stop"
     small_spans.write_rows(schedule.path, "2026-11-04", [("far", "Red", "yes")] * 20)
-    with pytest.raises(InputError, match=r"span '2026-11-04'.*config\.spans\.exclude"):
-        schedule.reconcile()
+    for _ in range(2):  # the second call finds the result of the first
+        with pytest.raises(InputError, match=r"span '2026-11-04'.*config\.spans\.exclude"):
+            schedule.reconcile()
     schedule.config.spans.exclude = ("2026-11-04",)
     assert schedule.reconcile().did == "nothing"
 
@@ -126,7 +127,8 @@ def test_a_holdout_that_overlaps_the_window_fails_the_cycle_before_it_is_trained
 
 def test_a_champion_that_disappeared_is_named(schedule):
     shutil.rmtree(versions.path_of(schedule.root.serving, 1))
-    with pytest.raises(InputError, match=r"the champion, version 1 .*no version at all.*rollback"):
+    promote = rf"promote --cycle={schedule.cycles[0].id}"
+    with pytest.raises(InputError, match=rf"the champion, version 1 .*no such folder.*{promote}"):
         schedule.reconcile()
 
 
@@ -145,9 +147,10 @@ def test_an_anchor_that_disappeared_does_not_give_way_to_the_next_version(schedu
 
 def test_a_clock_that_was_set_back_is_named(schedule):
     schedule.add(3)
+    before = sorted(schedule.path.rglob("*"))
     with pytest.raises(InputError, match="the clock"):
         schedule.later(days=-2).reconcile()
-    assert schedule.versions == [1]
+    assert sorted(schedule.path.rglob("*")) == before  # nothing is converted, either
 
 
 @pytest.mark.slow

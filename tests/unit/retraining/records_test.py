@@ -7,8 +7,10 @@ import os
 import pytest
 
 from pipeline.base.errors import InputError, TryAgainError
+from pipeline.publishing import publish
 from pipeline.retraining import records
 from pipeline.retraining.records import Root
+from tests.shared import plain_export
 
 # One process at a time retrains in a root.
 
@@ -200,13 +202,65 @@ def test_two_that_write_at_once_lose_nothing(tmp_path):
         assert numbers == list(range(30))
 
 
+# Records ahead of the clock stop a root, until the clock is right or a person says that it is.
+
+FAR = datetime.datetime(2031, 1, 1, tzinfo=datetime.UTC)
+
+
 def test_a_clock_that_was_set_back_is_named(tmp_path):
-    path = tmp_path / "audit.jsonl"
-    records.add_entry(path, "published", at=NOON)
-    records.check_clock(path, NOON)
-    records.check_clock(path, NOON - datetime.timedelta(seconds=30))
+    root = Root(path=tmp_path, name="taxi")
+    records.add_entry(root.audit, "published", at=NOON)
+    records.check_clock(root, NOON)
+    records.check_clock(root, NOON - datetime.timedelta(seconds=30))
     with pytest.raises(InputError, match=r"the clock: received 2026-10-31T12:00:00.*Set the clock"):
-        records.check_clock(path, NOON - datetime.timedelta(days=1))
+        records.check_clock(root, NOON - datetime.timedelta(days=1))
+
+
+def cycle_at(root, name, at):
+    records.write_result(root.cycle(name) / "plan.json", {"cycle": name, "at": at.isoformat()})
+
+
+def test_what_was_recorded_ahead_of_a_right_clock_counts_as_done_now(tmp_path):
+    root = Root(path=tmp_path, name="taxi")
+    for name in ("early", "far", "late"):
+        root.cycle(name).mkdir(parents=True)
+    cycle_at(root, "early", NOON - datetime.timedelta(days=1))
+    cycle_at(root, "far", FAR)
+    export = plain_export.write(tmp_path / "export")
+    publish.publish(export, root.serving, cycle="far", at=FAR.isoformat())
+    records.add_entry(root.audit, "published", at=FAR, version=1)
+    with pytest.raises(InputError, match=r"a time after 2031-01-01T00:00:00.*pipeline\.retrain clock"):
+        records.check_clock(root, NOON)
+    accepted = records.accept_clock(root, reason="--now was a typing error", at=NOON)
+    assert (accepted.cycles, accepted.versions) == (("far",), (1,))
+    records.check_clock(root, NOON)
+    cycle_at(root, "late", NOON + datetime.timedelta(hours=1))
+    assert [(each.id, each.plan["at"][:13]) for each in records.cycle_history(root)] == [
+        ("early", "2026-10-31T12"),
+        ("far", "2026-11-01T12"),
+        ("late", "2026-11-01T13"),
+    ]
+    assert records.publications(root)[1]["at"] == NOON.isoformat()
+    with pytest.raises(InputError, match="nothing to accept"):
+        records.accept_clock(root, reason="again", at=NOON + datetime.timedelta(hours=2))
+
+
+@pytest.mark.parametrize("what", ["entry", "cycle", "version"])
+def test_a_single_record_ahead_of_the_clock_is_found(tmp_path, what):
+    root = Root(path=tmp_path, name="taxi")
+    if what == "entry":
+        records.add_entry(root.audit, "held", at=FAR)
+    elif what == "cycle":
+        root.cycle("far").mkdir(parents=True)
+        cycle_at(root, "far", FAR)
+    else:
+        publish.publish(
+            plain_export.write(tmp_path / "export"), root.serving, cycle="far", at=FAR.isoformat()
+        )
+    assert records.ahead_of_clock(root, FAR) is None
+    assert records.ahead_of_clock(root, NOON).last == FAR.isoformat()
+    records.accept_clock(root, reason="the clock was wrong", at=NOON)
+    records.check_clock(root, NOON)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import time
 import pytest
 
 from pipeline.base.errors import InputError, TryAgainError
-from pipeline.retraining import datasets, records, spans
+from pipeline.retraining import datasets, reconcile, records, spans
 from pipeline.retraining.records import Root
 from pipeline.retraining.spans import Digests
 from pipeline.training.launch import child
 from tests.shared import small_spans
+from tests.unit.retraining.settings_test import parsed
 
 # Spans of raw data: their names, and digests that tell what changed.
 
@@ -107,6 +108,75 @@ def test_a_link_to_a_folder_beside_it_is_followed(tmp_path):
     (tmp_path / "raw/date=1/linked").symlink_to(tmp_path / "elsewhere")
     (span,) = find(tmp_path, "raw/date=*")
     assert span.files == 2
+
+
+# Of equal spans one is used: the first that can be.
+
+
+def twins(root, *names):
+    """Spans of the same bytes below a root."""
+    write(root, {"schema.json": "{}", **{f"raw/date={name}/a.csv": "1\n" for name in names}})
+    return Root(path=root, name="taxi")
+
+
+def left_out(root, **more):
+    sources = parsed(**{f"spans__{key}": value for key, value in more.items()}).sources(root)
+    return {span.name: span.unusable for span in datasets.survey_spans(root, sources) if span.unusable}
+
+
+def give_result(root, name, unusable=""):
+    sources = parsed().sources(root)
+    span = next(span for span in datasets.survey_spans(root, sources) if span.name == name)
+    path = datasets.result_path(root, *span.key)
+    path.parent.mkdir(parents=True)
+    rows = {"train": 0 if unusable else 1}
+    records.write_result(
+        path, {"unusable": unusable, "rows": rows, "dataset_digest": "" if unusable else "d", "fault": "rows"}
+    )
+
+
+def test_the_first_of_equal_spans_is_used(tmp_path):
+    assert left_out(twins(tmp_path, "1", "2", "3")) == {
+        "2": "it repeats span 1, byte for byte",
+        "3": "it repeats span 1, byte for byte",
+    }
+
+
+def test_an_excluded_span_does_not_hide_the_same_rows_under_the_right_name(tmp_path):
+    assert left_out(twins(tmp_path, "1", "2"), exclude=("1",)) == {"1": "config.spans.exclude names it"}
+
+
+def test_an_unusable_span_does_not_hide_the_same_rows_under_the_right_name(tmp_path):
+    root = twins(tmp_path, "1", "2")
+    give_result(root, "1", unusable="it cannot be read")
+    assert left_out(root) == {"1": "it cannot be read"}
+
+
+def test_a_late_copy_under_an_earlier_name_does_not_hide_what_was_used(tmp_path):
+    root = twins(tmp_path, "2")
+    give_result(root, "2")
+    assert left_out(twins(tmp_path, "1", "2")) == {"1": "it repeats span 2, byte for byte"}
+
+
+def test_a_span_that_turns_out_unusable_gives_way_in_the_same_call(tmp_path, monkeypatch, capsys):
+    root = twins(tmp_path, "1", "2")
+
+    def convert(root, span, conversion, *, at):
+        give_result(root, span.name, unusable="it cannot be read" if span.name == "1" else "")
+        return records.read_result(datasets.result_path(root, span.name, conversion.fingerprint(span)))
+
+    monkeypatch.setattr(datasets, "convert", convert)
+    settings = parsed(holdout__kind="split")
+    spans_of_window = reconcile.convert_needed(root, settings, clock=lambda: None)
+    assert [span.name for span in spans_of_window if not span.unusable] == ["2"]
+    assert capsys.readouterr().out.splitlines() == [
+        "span 1: left out, it cannot be read",
+        "span 2: 1 rows",
+    ]
+    with pytest.raises(InputError, match="span '1': received it cannot be read"):
+        reconcile.convert_needed(
+            root, parsed(holdout__kind="split", spans__unusable="stop"), clock=lambda: None
+        )
 
 
 # A file is read once while it stays as it is.

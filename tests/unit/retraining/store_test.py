@@ -33,8 +33,8 @@ def served(bucket):
 
 
 def told(schedule):
-    said = store.describe(schedule.root, schedule.settings)
-    return terminal.render(status.status(schedule.root, None, now=schedule.now, store=said)).splitlines()
+    known = status.survey(schedule.root, schedule.settings, now=schedule.now)
+    return terminal.render(status.status(known, now=schedule.now)).splitlines()[1:]
 
 
 def publish_another(schedule):
