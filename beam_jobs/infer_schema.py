@@ -15,9 +15,10 @@ Each feature's `evidence` in the file says how often the value is missing, how m
 are, and which; `raw_files` says how CSV files are read. Columns that say nothing (empty, constant, an id, row
 numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Money, percent, units
 and thousands become numbers with a clean-up. Whole numbers in a column called …id are hashed. Numbers such as
--999, far from all others, are taken as missing. Spellings that differ in case are taken as one. Remarks name
-columns that give the label away and, without --label, columns that could be one. Review the remarks, printed
-last; then run `python -m beam_jobs.convert --schema=schema.json …`.
+-999, far from all others, are taken as missing. Other numbers, dates and words that may mean "no value" are
+told, with the flag --missing that says so; those of the label come first. Spellings that differ in case are
+taken as one. Remarks name columns that give the label away and, without --label, columns that could be one.
+Review the remarks, printed last; then run `python -m beam_jobs.convert --schema=schema.json …`.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -64,6 +65,16 @@ _TASK = flags.DEFINE_enum(
 _IGNORE = flags.DEFINE_list(
     "ignore", [], 'A,B,…: columns to leave out; one with a comma in its name as "A,B".'
 )
+_MISSING = flags.DEFINE_multi_string(
+    "missing",
+    [],
+    "COLUMN=VALUE: what means that there is no value, such as -200; VALUE alone, in all columns. May repeat.",
+)
+_NOT_MISSING = flags.DEFINE_multi_string(
+    "not_missing",
+    [],
+    "COLUMN=VALUE: a value of its own that would be taken as missing, such as the country NA.",
+)
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default the name of the first input.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images, at most.", 1)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the proposal and its remarks to it, as JSON.")
@@ -75,7 +86,10 @@ COMMAND = Command(
     flags={
         "Raw data": (_INPUT, *source_flags.RAW_DATA, _MAX_ROWS),
         "Text as rows of tokens": source_flags.TOKENS,
-        "The schema": (_OUTPUT, _OVERWRITE, _NAME, _LABEL, _TASK, _IGNORE, _JSON),
+        "The schema": (
+            *(_OUTPUT, _OVERWRITE, _NAME, _LABEL, _TASK),
+            *(_IGNORE, _MISSING, _NOT_MISSING, _JSON),
+        ),
     },
 )
 
@@ -107,6 +121,8 @@ def main(argv: Sequence[str]) -> None:
         label=_LABEL.value,
         task=_TASK.value,
         ignore=_IGNORE.value,
+        missing=_MISSING.value,
+        not_missing=_NOT_MISSING.value,
         max_rows=_MAX_ROWS.value,
     )
     settings = source_flags.settings_of(source, inputs)

@@ -151,6 +151,9 @@ def _tensor(feature: Tensor, raw: RawColumn, problems: Problems) -> pa.Array:
 def _datetime(feature: Datetime, raw: RawColumn, problems: Problems) -> pa.Int64Array:
     cells = single(raw.cells, problems)
     if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
+        if set(feature.clean.null_markers) > {""}:
+            known = clean_text(decode(cells, problems), feature.clean).is_valid()
+            cells = pc.if_else(known, cells, pa.scalar(None, cells.type))
         return datetimes.from_timestamps(feature, _with_values(feature, cells, problems), problems)
     cells = clean_text(decode(cells, problems), feature.clean)
     return datetimes.from_text(feature, _with_values(feature, cells, problems), problems)
@@ -171,8 +174,10 @@ def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
             rules = dataclasses.replace(rules, remove=(), decimal=".")
         cells = clean_text(decode(cells, problems), rules)
     values = number(feature, _with_values(feature, cells, problems), problems)
-    if feature.fill is not None and feature.clean.sentinels:
+    if feature.clean.sentinels:
         found = pc.is_in(values.cast(pa.float64(), safe=False), value_set=pa.array(feature.clean.sentinels))
+        if feature.missing == "reject":
+            problems.add(found, "missing")
         values = pc.if_else(found, pa.scalar(None, values.type), values)
     return values
 

@@ -171,18 +171,24 @@ def _constant(split: str, feature: Feature, measured: FeatureStatistics, policy:
         )
 
 
-def _rounded(split: str, feature: Numeric, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
-    numeric, error = measured.numeric, rounding(feature, measured)
-    if error:
-        yield from policy.above_limit(
-            "rounding",
-            error,
-            split=split,
-            feature=feature.name,
-            message=f"{feature.dtype} stores the numbers to {error:.2g} of their standard deviation "
-            f"{numeric.std:.3g}, as their mean is {numeric.mean:.6g}: train will refuse it. "
-            f"{way_out(feature, numeric)}, or leave it out",
-        )
+def _rounded(
+    split: str, feature: Numeric | Label, measured: FeatureStatistics, policy: Policy
+) -> Iterator[Anomaly]:
+    numeric, error = measured.numeric, rounding(feature, measured)  # no numbers of a label of classes
+    if not error:
+        return
+    if numeric.std:
+        lost = f"stores the numbers to {error:.2g} of their standard deviation {numeric.std:.3g}, as"
+        lost += f" their mean is {numeric.mean:.6g}"
+    else:
+        lost = f"tells none of {measured.present:,} numbers apart, if they differ: each is {numeric.mean:.6g}"
+    yield from policy.above_limit(
+        "rounding",
+        error,
+        split=split,
+        feature=feature.name,
+        message=f"{feature.dtype} {lost}: train will refuse it. {way_out(feature, numeric)}",
+    )
 
 
 def _out_of_domain(
@@ -225,7 +231,7 @@ _BY_TYPE: FeatureTypeTable[tuple[_Check, ...]] = FeatureTypeTable(
     entries={
         Numeric: (_rounded,),
         Categorical: (_out_of_domain,),
-        Label: (_absent_classes,),
+        Label: (_absent_classes, _rounded),
         Image: (),
         Text: (),
         Tokens: (),

@@ -29,6 +29,7 @@ from apache_beam.runners.portability.local_job_service import SubprocessSdkWorke
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli import signals
 from pipeline.base.errors import (
     FailedError,
@@ -250,12 +251,25 @@ def bad_input_from_workers() -> Iterator[None]:
 
 
 def unknown_flags(flags: Sequence[str]) -> list[str]:
-    """Returns the `flags` that are no Beam pipeline options."""
+    """Returns the `flags` that are no Beam pipeline options; raises InputError for an option twice."""
     parser = argparse.ArgumentParser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
     for options in PipelineOptions.__subclasses__():
         options._add_argparse_args(parser)  # Beam only warns of unknown flags, deep in its log
+    _check_given_once(flags, parser)
     _, unknown = parser.parse_known_args(list(flags))
     return unknown
+
+
+def _check_given_once(flags: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    seen: dict[str, str] = {}
+    for flag in flags:
+        name = flag.partition("=")[0]
+        action = parser._option_string_actions.get(name)
+        if type(action) not in (argparse._StoreAction, argparse._StoreTrueAction):
+            continue  # it takes several values, one a flag
+        if action.dest in seen:
+            raise flags_lib.given_twice(name[2:], seen[action.dest], flag[2:])
+        seen[action.dest] = flag[2:]
 
 
 # --- One line for an error that ends a run: a full disk, a worker that died, a bug.

@@ -78,6 +78,13 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
         yield f"'{profile.name}': {rows:,} rows are no such dates ({first}) and will be rejected."
 
 
+def moments_of(profile: ColumnProfile, feature: Datetime) -> dict[str, float]:
+    """The values that are dates, each in microseconds since 1970."""
+    texts = list(profile.values)
+    moments = from_text(feature, pa.array(texts, pa.string()), Problems()).to_pylist()
+    return {text: float(moment) for text, moment in zip(texts, moments, strict=True) if moment is not None}
+
+
 def mostly_dates(profile: ColumnProfile) -> tuple[str, Sequence[str]] | None:
     """The format that reads most of a column, yet too little, and the values that it does not read."""
     fits = _fits(profile, most_wrong=_MOSTLY)

@@ -3,13 +3,19 @@
 import dataclasses
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from beam_jobs.schema.datetimes import datetime_remarks, mostly_dates, propose_datetime, unread_dates
-from beam_jobs.schema.numbers import point_remarks, propose_written, written_remarks
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, is_number
+from beam_jobs.schema.datetimes import (
+    datetime_remarks,
+    moments_of,
+    mostly_dates,
+    propose_datetime,
+    unread_dates,
+)
+from beam_jobs.schema.numbers import point_remarks, propose_written, written_numbers, written_remarks
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, far_values, is_number, same_values
 from beam_jobs.sources.source import MOST_WRONG
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
@@ -23,10 +29,11 @@ from pipeline.data.schema.feature_types import (
     Text,
     Tokens,
 )
-from pipeline.data.statistics.drift import offset_for
+from pipeline.data.statistics.drift import float64_loses, offset_for
 
 _INTEGER_CATEGORIES = 50  # distinct whole numbers up to which they are categories
 _INTEGER_CATEGORY_LIMIT = 1000  # categories are below it
+_DIGITS = 2.0**53  # whole numbers up to which float64 has all
 _CODES = 20  # distinct whole numbers up to which they are codes, however far from 0 they begin
 _LISTED = 1000  # distinct strings up to which the vocabulary is listed
 _TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
@@ -36,6 +43,8 @@ _ID_NAME = re.compile(
     rf"(?:^|[^A-Za-z]|[a-z](?=[A-Z])|[A-Z](?=[A-Z][a-z])|(?i:{_OWNERS}))(?i:id|uuid|guid|key|index|code|zip|postcode)$"
 )
 _LARGEST_INT64 = float(1 << 63)
+_SPARSE = 4  # times as many categories as values that occur, of which each is rare
+_RARE_CODE = 20  # rows of each of those, on average, below which they are amounts
 
 
 def propose_feature(profile: ColumnProfile) -> Feature:
@@ -68,12 +77,12 @@ def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
     """Proposes categories for few small numbers, or for the ids of something."""
     if not profile.are_whole_numbers:
         return None
-    if len(profile.numbers) > _INTEGER_CATEGORIES and looks_like_id(profile):
+    if (len(profile.numbers) > _INTEGER_CATEGORIES and looks_like_id(profile)) or needs_digits(profile):
         return _hashed(profile)
     low, high = profile.numbers[0], profile.numbers[-1]
     if len(profile.numbers) > _INTEGER_CATEGORIES or low < 0 or high >= _INTEGER_CATEGORY_LIMIT:
         return None
-    if _are_measured(profile.numbers) and not looks_like_id(profile):
+    if (_are_measured(profile.numbers) or _are_amounts(profile)) and not looks_like_id(profile):
         return None
     common, size = common_fields(profile), int(high) + 1
     if not profile.missing:
@@ -87,6 +96,23 @@ def _are_measured(numbers: Sequence[float]) -> bool:
     """Returns whether sorted whole numbers fill a range far from 0, as heights do and ids do not."""
     distinct, low, high = len(numbers), numbers[0], numbers[-1]
     return distinct > _CODES and 2 * distinct > high - low and 2 * distinct < high
+
+
+def _are_amounts(profile: ColumnProfile) -> bool:
+    """Returns whether whole numbers lie at uneven distances and each is rare, as sizes of engines are."""
+    distinct, rows = len(profile.numbers), sum(profile.values.values())
+    if distinct <= _CODES or len(set(np.diff(profile.numbers).tolist())) == 1:
+        return False
+    is_sparse = profile.numbers[-1] >= _SPARSE * distinct
+    return rows < (_RARE_CODE if is_sparse else _RARE) * distinct
+
+
+def needs_digits(profile: ColumnProfile) -> bool:
+    """Returns whether numbers differ only behind the 16 digits that float64 keeps, as neighbouring ids do."""
+    if not profile.numbers or max(map(abs, profile.numbers)) < _DIGITS or len(profile.values) == 1:
+        return False
+    numbers = np.array([*map(float, profile.values)])
+    return float64_loses(numbers, np.array([*profile.values.values()]))
 
 
 def _numeric(profile: ColumnProfile) -> Numeric | None:
@@ -169,28 +195,122 @@ _SEPARATORS = ("|", ";", ",")
 _WORDS_FOR_LISTS = 4  # times as many lists as words are in them
 
 
-def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
-    """Yields remarks on any feature, each with what was counted."""
+def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+    """Yields what is taken as missing, and what may stand for it, each with the flag that changes it."""
+    named = f"'{profile.name}'"
     odd = [marker for marker in feature.clean.null_markers if marker and marker in profile.counts]
-    words = [marker for marker in odd if marker not in profile.sentinels]
+    words = [marker for marker in odd if marker not in {*profile.sentinels, *profile.declared_values}]
     if words:
         rows = sum(profile.counts[word] for word in words)
-        is_often = rows > _OFTEN * profile.rows
-        change = "remove it from 'null_markers'"
-        if not (isinstance(feature, Categorical) and feature.dtype == "string"):
-            change = f"make the column categorical, by a vocabulary, and {change}"
-        advice = f" If it is a value of its own, {change}." if is_often else ""
-        yield (
-            f"'{profile.name}': {', '.join(repr(excerpt(word)) for word in words)} ({rows:,} of "
-            f"{profile.rows:,} rows) is taken as missing.{advice}"
-        )
+        is_often = rows > _OFTEN * profile.rows or isinstance(feature, Label)
+        listed = ", ".join(repr(excerpt(word)) for word in words)
+        advice = f" If it is a value of its own: {_flags('not_missing', profile, words)}." if is_often else ""
+        yield f"{named}: {listed} ({rows:,} of {profile.rows:,} rows) is taken as missing.{advice}"
     if profile.sentinels and profile.numbers:
         rows = sum(profile.counts[sentinel] for sentinel in profile.sentinels)
         yield (
-            f"'{profile.name}': {', '.join(profile.sentinels)} ({rows:,} rows) is far from all other numbers "
-            f"({profile.numbers[0]:g} … {profile.numbers[-1]:g}) and taken as missing. If it is one of them, "
-            "remove it from 'null_markers'."
+            f"{named}: {', '.join(profile.sentinels)} ({rows:,} rows) is far from all other numbers "
+            f"({profile.numbers[0]:g} … {profile.numbers[-1]:g}) and taken as missing. If it is one of them: "
+            f"{_flags('not_missing', profile, profile.sentinels)}."
         )
+    if far := far_in(profile, feature):
+        rows = sum(profile.counts[value] for value in far)
+        yield (
+            f"{named}: {', '.join(far)} ({rows:,} of {profile.rows:,} rows) stands apart from all "
+            f"other values, and repeats. If it means that there is none: {_flags('missing', profile, far)}."
+        )
+    elif suspects := _words_for_none(profile, feature):
+        rows = sum(profile.counts[word] for word in suspects)
+        yield (
+            f"{named}: {', '.join(map(repr, suspects))} ({rows:,} of {profile.rows:,} rows) is taken as a "
+            f"value. If it means that there is none: {_flags('missing', profile, suspects)}."
+        )
+    if unseen := [value for value in profile.declared if not same_values(profile.counts, [value])]:
+        yield f"{named}: {', '.join(map(repr, unseen))} of --missing is in none of the rows."
+
+
+def far_in(profile: ColumnProfile, feature: Feature) -> tuple[str, ...]:
+    """Returns the values of a number or date, in any spelling, that repeat far from all others."""
+    if isinstance(feature, Datetime):
+        numbers = moments_of(profile, feature)
+    elif profile.numbers is None:
+        numbers = written_numbers(profile)
+    else:
+        return profile.far_values
+    kept = same_values(profile.counts, profile.kept)
+    return tuple(value for value in far_values(numbers, profile.counts) if value not in kept)
+
+
+# Words for "no value", in lower case, that are categories where nothing says otherwise.
+_FOR_NONE = frozenset(
+    {
+        *(
+            "unknown",
+            "unk",
+            "none",
+            "nil",
+            "null",
+            "(null)",
+            "<null>",
+            "n/a",
+            "n.a.",
+            "n.a",
+            "na",
+            "<na>",
+            "nan",
+        ),
+        *("nat", "nd", "n.d.", "missing", "(missing)", "undefined", "unspecified", "tbd", "tba", "no answer"),
+        *("not available", "not applicable", "not specified", "not known", "not reported", "not stated"),
+        *("not given", "no data", "nodata", "no value", "blank", "(blank)", "empty", "(empty)"),
+        *(
+            "-",
+            "--",
+            "---",
+            ".",
+            "..",
+            "...",
+            "?",
+            "??",
+            "*",
+            "#n/a",
+            "#null!",
+            "#value!",
+            "#ref!",
+            "#div/0!",
+        ),
+        *(
+            "#name?",
+            "#num!",
+            "k.a.",
+            "k. a.",
+            "keine angabe",
+            "unbekannt",
+            "inconnu",
+            "desconocido",
+            "sconosciuto",
+        ),
+    }
+)
+
+
+def _words_for_none(profile: ColumnProfile, feature: Feature) -> list[str]:
+    """Returns the categories or classes that may mean "no value"."""
+    is_words = isinstance(feature, Label | Categorical) and profile.numbers is None
+    suspects = {value for value in profile.values if value.casefold() in _FOR_NONE} if is_words else set()
+    return sorted(suspects - same_values(profile.counts, profile.kept))
+
+
+def _flags(flag: str, profile: ColumnProfile, values: Iterable[str]) -> str:
+    """Returns the flags of `infer_schema` that say of each value what it is, for the shell."""
+    texts = [f"--{flag}={profile.name}={value}" for value in values]
+    # A sentence ends behind it: a point of its own stands in quotes.
+    return " ".join(
+        f"'{text}'" if text.endswith(".") and "'" not in text else shlex.quote(text) for text in texts
+    )
+
+
+def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+    """Yields remarks on any feature, each with what was counted; `missing_remarks` are others."""
     if profile.undecodable:
         yield (
             f"'{profile.name}': {profile.undecodable:,} values are not UTF-8 and will be rejected. "
@@ -200,7 +320,13 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     yield from written_remarks(profile, feature.clean)
     if feature.dtype == "float32":
         yield from point_remarks(profile)
-    if isinstance(feature, Categorical) and feature.encoding == "hashed" and profile.are_whole_numbers:
+    if needs_digits(profile) and isinstance(feature, Categorical):
+        yield (
+            f"'{profile.name}': {len(profile.values):,} numbers differ only behind the 16 digits that "
+            "float64 keeps, so they are hashed as ids, of which all digits count. If they are amounts, "
+            "subtract a constant from the column."
+        )
+    elif isinstance(feature, Categorical) and feature.encoding == "hashed" and profile.are_whole_numbers:
         yield (
             f"'{profile.name}': {len(profile.values):,} different whole numbers are hashed as ids, by "
             "the name. If they are amounts, make it numeric."
@@ -255,16 +381,16 @@ def _mostly(profile: ColumnProfile) -> str:
     if numbers >= least * rows and not any(map(str.isdecimal, odd)):  # as 01067 among postcodes
         return (
             f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
-            """are categories. Write them as numbers (-61 for "(61)"), or list those that mean that there """
-            "is none under 'null_markers', and make the column numeric."
+            """are categories. Write them as numbers (-61 for "(61)"); where they mean that there is none: """
+            f"{_flags('missing', profile, odd[:_SHOWN])}."
         )
     if found := mostly_dates(profile):
         form, wrong = found
         dates = rows - sum(profile.values[value] for value in wrong)
         return (
             f"{named}: {dates:,} of {rows:,} values are dates as {form}, but not {_most(profile, wrong)}; "
-            "so all are categories. Correct them, or list those that mean that there is none under "
-            "'null_markers', and make the column datetime."
+            "so all are categories. Correct them; where they mean that there is none: "
+            f"{_flags('missing', profile, wrong[:_SHOWN])}."
         )
     return ""
 
@@ -331,7 +457,9 @@ def why_useless(profile: ColumnProfile) -> str:
     if differs and present >= _COUNTED and _follow_one_another(profile):
         first, last = profile.numbers[0], profile.numbers[-1]
         return f"each whole number from {first:.0f} to {last:.0f} once, as in row numbers"
-    is_id = profile.are_whole_numbers and looks_like_id(profile)
+    if needs_digits(profile) and not profile.are_whole_numbers:
+        return "numbers that differ only behind the 16 digits that float64 keeps"
+    is_id = profile.are_whole_numbers and (looks_like_id(profile) or needs_digits(profile))
     if differs and (
         is_id or (profile.numbers is None and not looks_like_text(profile) and not _needs_reading(profile))
     ):

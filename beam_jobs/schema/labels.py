@@ -1,5 +1,7 @@
 """Proposes the label of a table, classes or numbers; lists the columns that could be one."""
 
+import math
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -7,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text, typed
-from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text
+from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text, missing_remarks
 from beam_jobs.schema.numbers import propose_written
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, is_number
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, is_number, same_values
 from beam_jobs.sources.source import InputSplit, Source
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
@@ -21,6 +23,8 @@ TASKS = (CLASSIFICATION, *LABEL_TASKS)
 
 _NUMBERED_CLASSES = 20  # distinct whole numbers up to which a label is taken as classes
 _CLASSES = 1000  # above it a word is hardly a class, unless --task says so
+_FEW_ROWS = 10  # up to which each class may have one row
+_FAR_CLASS = 3  # ranges of the other classes
 _CANDIDATES = 5
 _CANDIDATE_CLASSES = 100
 # Words for which the alphabet would make "no" the positive class.
@@ -76,12 +80,46 @@ def in_natural_order(classes: Iterable[str]) -> tuple[str, ...]:
     return tuple(reversed(ordered) if swapped else ordered)
 
 
+def missing_label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
+    """Yields what is taken as a missing label, and what may stand for one, which a model would predict."""
+    yield from missing_remarks(profile, label)
+    if odd := _odd_class(profile, label):
+        yield (
+            f"'{profile.name}': class {odd} ({profile.counts[odd]:,} of {profile.rows:,} rows) is unlike the "
+            f"others. If it means that there is no label: {shlex.quote(f'--missing={profile.name}={odd}')}."
+        )
+    if profile.missing:
+        # Rounded up, as a split of the rows may hold a few more than its share.
+        share = math.ceil(1000 * profile.missing_fraction) / 1000
+        yield (
+            f"'{profile.name}': {profile.missing:,} rows have no label and will be rejected: convert needs "
+            f"--max_rejected_fraction={share:g}."
+        )
+
+
+def _odd_class(profile: ColumnProfile, label: Label) -> str:
+    """Returns the class of few numbers that is -1 … -9 or far from all others; empty if none is."""
+    if not label.classes or not profile.numbers or len(profile.numbers) < 3 or profile.far_values:
+        return ""
+    low, *others = profile.numbers
+    *rest, high = profile.numbers
+    is_code = -9 <= low < 0 <= others[0]
+    is_far = high - rest[-1] > _FAR_CLASS * max(1, rest[-1] - rest[0])
+    number = low if is_code else high
+    odd = [value for value in label.classes if float(value) == number] if is_code or is_far else []
+    return odd[0] if odd and not same_values(profile.counts, profile.kept) & {*odd} else ""
+
+
 def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
     """Yields what the user should check of a proposed label, and how to change it."""
-    if profile.missing:
-        yield f"'{label.name}': {profile.missing:,} rows have no label and will be rejected."
     if "." in label.clean.strip:
         yield f"'{label.name}': a '.' at the end is stripped, which merges classes."
+    once = [value for value in label.classes if profile.counts.get(value) == 1]
+    if once:
+        yield (
+            f"'{label.name}': {len(once):,} of {len(label.classes):,} classes have one row each, such as "
+            f"{excerpt(once[0])!r}: a model cannot be evaluated on them."
+        )
     if label.positive_class:
         yield f"'{label.name}': the positive class is {label.positive_class!r}. If not, swap 'classes'."
     if not profile.numbers or len(profile.numbers) <= 2:
@@ -136,11 +174,15 @@ def _task(profile: ColumnProfile, values: set[str], requested: str | None) -> st
     elif profile.others or (not requested and len(values) > _CLASSES):
         expected = f"numbers, or 2 to {_CLASSES:,} classes"
         raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), expected)
+    elif len(values) == sum(profile.values.values()) > _FEW_ROWS:
+        received = f"{len(values):,} classes of one row each"
+        raise _unsuitable(profile, f"--label={profile.name}", received, "classes of several rows")
     return task
 
 
 def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
     many = len(values) > _NUMBERED_CLASSES or not profile.are_whole_numbers
+    many |= len(values) == sum(profile.values.values()) > _FEW_ROWS
     return "regression" if profile.numbers and many and len(values) > 2 else CLASSIFICATION
 
 

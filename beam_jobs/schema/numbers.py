@@ -68,6 +68,12 @@ def propose_written(profile: ColumnProfile) -> Numeric | None:
     )
 
 
+def written_numbers(profile: ColumnProfile) -> dict[str, float]:
+    """The numbers that the values are read as; empty if they need no clean-up, or are something else."""
+    style = _style(profile)
+    return {value: style.number(value) for value in style.counts} if style else {}
+
+
 def written_remarks(profile: ColumnProfile, clean: Clean) -> Iterator[str]:
     """Yields how the most frequent value is read."""
     style = _style(profile)

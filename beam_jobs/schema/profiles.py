@@ -18,6 +18,7 @@ from beam_jobs.cells.typed import to_text
 from beam_jobs.sources import columns as columns_lib
 from beam_jobs.sources.source import InputSplit, RawRows, Source, check_readable
 from pipeline.data.schema.feature import Clean
+from pipeline.data.statistics.sentinels import are_sentinels
 
 # --- Distinct values with their counts, in bounded memory.
 
@@ -139,6 +140,22 @@ def sentinels(counts: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(value for value in found if max(low - float(value), float(value) - high) > high - low)
 
 
+def far_values(numbers: Mapping[str, float], counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Returns the texts of `numbers` that repeat far from all others."""
+    values, places = np.unique([*numbers.values()], return_inverse=True)
+    rows = np.bincount(places, weights=[counts[text] for text in numbers])
+    far = set(values[are_sentinels(values, rows)].tolist()) if len(values) else set()
+    return tuple(text for text, number in numbers.items() if number in far)
+
+
+def same_values(counts: Mapping[str, int], given: Iterable[str]) -> frozenset[str]:
+    """Returns the values that are one of those `given`, numbers in any spelling."""
+    texts = set(given)
+    numbers = {float(text) for text in texts if is_number(text)}
+    alike = (value for value in counts if numbers and is_number(value) and float(value) in numbers)
+    return frozenset({*(texts & counts.keys()), *alike})
+
+
 # --- Profiles of raw columns.
 
 
@@ -166,6 +183,8 @@ class ColumnProfile:
     images: int = 0  # values that are an image's own bytes
     lengths: Mapping[int, int] = dataclasses.field(default_factory=dict)  # rows by the size of their list
     items: Literal["whole", "numbers", "text"] = "whole"  # what lists hold
+    declared: tuple[str, ...] = ()  # what the user says is missing
+    kept: tuple[str, ...] = ()  # what the user says is a value, although it may look like a missing one
 
     @property
     def rows(self) -> int:
@@ -186,25 +205,40 @@ class ColumnProfile:
     @functools.cached_property
     def markers(self) -> tuple[str, ...]:
         """The values that mean "missing"."""
-        return self._words_for_missing + self.sentinels
+        found = (*self._words_for_missing, *self.sentinels, *self.declared_values)
+        kept = same_values(self.counts, self.kept) - {""}
+        return tuple(marker for marker in dict.fromkeys(found) if marker not in kept)
+
+    @functools.cached_property
+    def declared_values(self) -> tuple[str, ...]:
+        """The values that the user says are missing, as they are spelled here."""
+        return tuple(sorted(same_values(self.counts, self.declared)))
 
     @functools.cached_property
     def sentinels(self) -> tuple[str, ...]:
         """The numbers among `markers`, such as -999; only in a column of numbers."""
-        rest = {value: n for value, n in self.counts.items() if value not in self._words_for_missing}
+        other = {*self._words_for_missing, *self.declared_values, *same_values(self.counts, self.kept)}
+        rest = {value: n for value, n in self.counts.items() if value not in other}
         return sentinels(rest) if all(map(is_number, rest)) else ()
+
+    @functools.cached_property
+    def far_values(self) -> tuple[str, ...]:
+        """The numbers that repeat far from all others, but are not among `markers`, nor kept by the user."""
+        kept = same_values(self.counts, self.kept)
+        numbers = {value: float(value) for value in self.values} if self.numbers else {}
+        return tuple(value for value in far_values(numbers, self.counts) if value not in kept)
 
     @functools.cached_property
     def _words_for_missing(self) -> tuple[str, ...]:
         plain = NULL_MARKERS & self.counts.keys()
-        others = self.counts.keys() - plain
+        others = self.counts.keys() - plain - {*self.declared_values}
         odd = {value for value in others if not is_number(value)}
         # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not,
         # nor does the only value with a comma among whole numbers.
         is_amount = any(map(_WITH_COMMA.fullmatch, odd)) and all(map(is_whole_number, others - odd))
         is_word = len(odd) == 1 and not is_amount and not any(map(_is_code, odd))
         is_marker = odd <= IN_NUMBERS or is_word
-        numbers_but_for_it = len(odd) < len(others) and is_marker
+        numbers_but_for_it = len(odd) < len(others) and is_marker and not plain & {*self.kept}
         return tuple(sorted(plain | odd if numbers_but_for_it else plain))
 
     @functools.cached_property

@@ -38,6 +38,8 @@ def propose_from(
     label: str | None = None,
     task: str | None = None,
     ignore: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    not_missing: Sequence[str] = (),
     max_rows: int,
 ) -> Proposal:
     """Reads up to `max_rows` rows or image headers; `name` is that of the first input unless it is given."""
@@ -48,12 +50,21 @@ def propose_from(
     if isinstance(source, ImageFolders):
         return propose_images(source, input_splits, name=name, max_rows=max_rows)
     profiles, remarks, are_of_all_rows = read_profiles(source, input_splits, max_rows=max_rows)
-    proposal = propose(profiles, name=name, label=label, task=task, ignore=ignore)
+    proposal = propose(
+        profiles,
+        name=name,
+        label=label,
+        task=task,
+        ignore=ignore,
+        missing=missing,
+        not_missing=not_missing,
+    )
+    about_label, others = proposal.review[: proposal.about_label], proposal.review[proposal.about_label :]
     leaks = leak_remarks(source, input_splits, proposal.schema) if label else []
     files.check_unchanged(input_splits)
     return dataclasses.replace(
         proposal,
-        review=(*remarks, *leaks, *proposal.review, *_dated_folders(input_splits, proposal.schema)),
+        review=(*about_label, *remarks, *leaks, *others, *_dated_folders(input_splits, proposal.schema)),
         looked_at=_looked_at(profiles, max_rows, are_of_all_rows),
     )
 

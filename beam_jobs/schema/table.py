@@ -1,11 +1,18 @@
 """Proposes the schema of a table from the profiles of its columns, and what to look at before trusting it."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
-from beam_jobs.schema.features import feature_remarks, leaving_out, propose_feature, why_useless
-from beam_jobs.schema.labels import candidates, label_remarks, propose_label
-from beam_jobs.schema.profiles import ColumnProfile
+from beam_jobs.schema.features import (
+    feature_remarks,
+    leaving_out,
+    missing_remarks,
+    propose_feature,
+    why_useless,
+)
+from beam_jobs.schema.labels import candidates, label_remarks, missing_label_remarks, propose_label
+from beam_jobs.schema.profiles import ColumnProfile, same_values
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema, identifiers
@@ -18,6 +25,7 @@ class Proposal:
     schema: Schema
     review: tuple[str, ...]
     looked_at: str = ""  # how much of the data was seen
+    about_label: int = 0  # remarks at the start of `review` on what is missing in the label: they come first
 
 
 def propose(
@@ -27,12 +35,19 @@ def propose(
     label: str | None,
     task: str | None = None,
     ignore: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    not_missing: Sequence[str] = (),
 ) -> Proposal:
     """A feature for each column that may say something about `label`; the others are ignored.
 
+    `missing` and `not_missing` say of values what they are, as `COLUMN=VALUE` or `VALUE` in all columns.
+
     Raises InputError if `label` or an ignored column is not there, or `label` does not suit the task.
     """
+    if label:
+        _check_one_label(profiles, label)
     _check_names(profiles, [*ignore, *([label] if label else [])])
+    profiles = _with_values(profiles, missing=missing, not_missing=not_missing)
     if label in ignore:
         raise InputError(
             f"--ignore={label}",
@@ -42,6 +57,7 @@ def propose(
         )
     features: list[Feature] = []
     ignored = dict.fromkeys(ignore, "left out by --ignore")
+    about_label: list[str] = []
     review: list[str] = []
     for profile in (profile for profile in profiles if profile.name not in ignored):
         reason = why_useless(profile) if profile.name != label else ""
@@ -50,11 +66,15 @@ def propose(
             continue
         if profile.name == label:
             features.append(propose_label(profile, task=task))
+            about_label += missing_label_remarks(profile, features[-1])
             review += label_remarks(profile, features[-1])
         else:
             features.append(propose_feature(profile))
+            review += missing_remarks(profile, features[-1])
         review += feature_remarks(profile, features[-1])
     _check_not_empty(features, ignored)
+    for value in _absent(profiles, [*missing, *not_missing]):
+        review.append(f"{value!r} of --missing or --not_missing is in no column.")
     features = _with_names(features)
     review += [f"'{column}' is ignored: {reason}." for column, reason in ignored.items()]
     if label and len(features) == 1:
@@ -65,7 +85,11 @@ def propose(
         )
     else:
         review.append(candidates(profiles))
-    return Proposal(schema=Schema(name=name, features=tuple(features), ignore=ignored), review=tuple(review))
+    return Proposal(
+        schema=Schema(name=name, features=tuple(features), ignore=ignored),
+        review=(*about_label, *review),
+        about_label=len(about_label),
+    )
 
 
 def _with_names(features: Sequence[Feature]) -> list[Feature]:
@@ -87,6 +111,64 @@ def _check_not_empty(features: Sequence[Feature], ignored: Mapping[str, str]) ->
             received=f"none that could be a feature ({reasons or 'no rows'})",
             expected="at least one",
             action="Check the file; or write the schema by hand.",
+        )
+
+
+def _with_values(
+    profiles: Sequence[ColumnProfile], *, missing: Sequence[str], not_missing: Sequence[str]
+) -> list[ColumnProfile]:
+    """The profiles, with what the user says of values in them."""
+    names = [profile.name for profile in profiles]
+    declared = [_column_and_value("--missing", text, names) for text in missing]
+    kept = [_column_and_value("--not_missing", text, names) for text in not_missing]
+    found = []
+    for profile in profiles:
+        here = [value for column, value in declared if column == profile.name]
+        here += [value for column, value in declared if not column and same_values(profile.counts, [value])]
+        values = [value for column, value in kept if column in (None, profile.name)]
+        found.append(dataclasses.replace(profile, declared=tuple(here), kept=tuple(values)))
+    return found
+
+
+def _absent(profiles: Sequence[ColumnProfile], given: Sequence[str]) -> Iterator[str]:
+    """Yields the values for all columns that none has."""
+    names = [profile.name for profile in profiles]
+    for text in given:
+        column, value = _column_and_value("--missing", text, names)
+        if column is None and not any(same_values(profile.counts, [value]) for profile in profiles):
+            yield value
+
+
+def _column_and_value(flag: str, text: str, names: Sequence[str]) -> tuple[str | None, str]:
+    """Returns the column, None for all, and the value; a column's name may hold a `=`."""
+    known = [name for name in names if text.startswith(f"{name}=")]
+    if known:
+        name = max(known, key=len)
+        return name, text[len(name) + 1 :]
+    column, equals, _ = text.partition("=")
+    if equals:
+        raise InputError(
+            f"{flag}={text}",
+            received=f"the column {column!r}",
+            expected=f"COLUMN=VALUE, or VALUE for all columns; columns are {', '.join(names)}",
+            action=did_you_mean(column, names, otherwise="Correct the name."),
+        )
+    return None, text
+
+
+def _check_one_label(profiles: Sequence[ColumnProfile], label: str) -> None:
+    """Raises InputError for the names of several columns."""
+    known = {profile.name for profile in profiles}
+    given = [name.strip() for name in label.split(",")]
+    found = [name for name in given if name in known]
+    if label not in known and len(given) > 1 and found:
+        raise InputError(
+            f"--label={label}",
+            received=f"{len(given)} names between commas",
+            expected="one column: a model predicts one label",
+            action=f"Choose one, and leave the others out: {shlex.quote(f'--label={found[0]}')}"
+            + "".join(f" {shlex.quote('--ignore=' + ','.join(found[1:]))}" for _ in found[1:2])
+            + ".",
         )
 
 

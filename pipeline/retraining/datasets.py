@@ -88,7 +88,7 @@ def _command(span: RawSpan, conversion: Conversion, directory: pathlib.Path) -> 
         f"--input={span.path}",
         f"--schema={conversion.schema}",
         f"--output={directory}",
-        "--allow_empty",
+        *(() if any("allow_empty" in flag for flag in conversion.flags) else ("--allow_empty",)),
         *conversion.flags,
     )
 

@@ -26,7 +26,7 @@ def parse(command: Command, argv: Sequence[str]) -> list[str]:
         with config.clear_config_errors(argv):
             given = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
             _check_no_nul(given)
-            _check_lists_once(given)
+            _check_given_once(given)
             remaining = flags.FLAGS([argv[0], *given], known_only=command.unknown is not None)
     except flags.UnrecognizedFlagError as error:
         raise _unknown(error.flagname, command) from None
@@ -53,26 +53,41 @@ def _check_no_nul(given: Sequence[str]) -> None:
             )
 
 
-def _check_lists_once(given: Sequence[str]) -> None:
-    """Raises InputError for a flag of several values that is there twice: absl would drop the first ones."""
-    seen: set[str] = set()
+def _check_given_once(given: Sequence[str]) -> None:
+    """Raises InputError for a flag that is there twice, unless it repeats: absl would keep the last alone."""
+    seen: dict[str, str] = {}
     arguments = iter(given)
     for argument in itertools.takewhile(lambda each: each != "--", arguments):
-        name, equals, _ = argument.lstrip("-").partition("=")
-        if not argument.startswith("-") or name not in flags.FLAGS:
+        written, equals, value = argument.lstrip("-").partition("=")
+        name, flag = _flag_of(written)
+        if not argument.startswith("-") or not name:
             continue
-        if not equals and not flags.FLAGS[name].boolean:
-            next(arguments, None)  # its value
-        if not isinstance(flags.FLAGS[name].parser, flags.ListParser):
-            continue
-        if name in seen:
-            raise InputError(
-                f"--{name}",
-                received="it twice",
-                expected="all values in one, by commas",
-                action=f"Write --{name}=A,B.",
-            )
-        seen.add(name)
+        if not equals and flag is not None and not flag.boolean:
+            value = next(arguments, "")
+        value = f"{name}={value}" if equals or value else written
+        if name in seen and not isinstance(flag, flags.MultiFlag):
+            is_list = flag is not None and isinstance(flag.parser, flags.ListParser)
+            raise given_twice(name, seen[name], value, is_list=is_list)
+        seen[name] = value
+
+
+def _flag_of(written: str) -> tuple[str, flags.Flag | None]:
+    """Returns the name of a flag, and the flag; no flag of a key of a config, no name of what is neither."""
+    if written.startswith("no") and written not in flags.FLAGS and written[2:] in flags.FLAGS:
+        written = written[2:]  # --nooverwrite
+    if written in flags.FLAGS:
+        return flags.FLAGS[written].name, flags.FLAGS[written]
+    return written if written.partition(".")[0] in flags.FLAGS else "", None
+
+
+def given_twice(name: str, first: str, second: str, *, is_list: bool = False) -> InputError:
+    """The error of a flag that has one value, and is there with two."""
+    return InputError(
+        f"--{name}",
+        received=f"it twice, as --{first} and --{second}",
+        expected="all values in one, by commas" if is_list else "one value: the flag does not repeat",
+        action=f"Write --{name}=A,B." if is_list else "Leave out one of the two, here or in a --flagfile.",
+    )
 
 
 def _check_behind_flags(command: Command, behind: Sequence[str]) -> None:

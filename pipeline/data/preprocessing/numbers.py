@@ -37,7 +37,7 @@ def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStat
       InputError: the type that a feature's numbers are stored in cannot tell them apart.
     """
     for feature in features:
-        _require_distinct(feature, measured[feature.name])
+        require_distinct(feature, measured[feature.name])
     means, scales = np.array([_mean_and_scale(each, measured[each.name]) for each in features]).T
     precisions = [_precision(feature, measured[feature.name]) for feature in features]
 
@@ -169,15 +169,16 @@ def _as_stored(boundaries: np.ndarray, feature: Numeric) -> np.ndarray:
     return np.array([min(math.ceil(boundary), largest) for boundary in boundaries], np.int64)
 
 
-def _require_distinct(feature: Numeric, statistics: FeatureStatistics) -> None:
+def require_distinct(feature: Feature, statistics: FeatureStatistics) -> None:
+    """Raises InputError where the type that numbers are stored in cannot tell them apart."""
     lost, summary = rounding(feature, statistics), statistics.numeric
     if lost > COARSEST:
         raise InputError(
-            f"numeric feature '{feature.name}'",
+            f"{feature.kind} feature '{feature.name}'",
             received=f"a mean of {summary.mean:.9g} with a standard deviation of {summary.std:.3g}, of which "
             f"{feature.dtype} loses up to {lost:.2g}",
             expected=f"at most {COARSEST:g}",
-            action=f"{way_out(feature, summary)}, or leave it out; then convert again.",
+            action=f"{way_out(feature, summary)}; then convert again.",
         )
 
 

@@ -362,9 +362,14 @@ class LabelScale:
 
 
 def label_scale(label: Label, statistics: SplitStatistics) -> LabelScale:
-    """The scale of a label; `statistics` are those of the train split."""
+    """The scale of a label; `statistics` are those of the train split.
+
+    Raises:
+      InputError: float32 cannot tell the labels apart.
+    """
     measured = statistics.features[label.name].numeric if label.name in statistics.features else None
     if label.task != "regression" or measured is None:
         return LabelScale()
+    numbers.require_distinct(label, statistics.features[label.name])
     # Equal labels spread as far as they are from 0.
     return LabelScale(mean=measured.mean, spread=measured.std or abs(measured.mean) or 1.0)

@@ -18,7 +18,7 @@ Statistics = Literal["all", "none"]
 
 _WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "string": "bytes"}
 
-_DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?")
+_DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?")
 
 # What stands in a record for a missing value under `missing: mark`. No int64 is left over for it.
 _MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}

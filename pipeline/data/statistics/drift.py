@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary
+from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Numeric
 
 BINS = 16
@@ -99,23 +100,50 @@ _PROPOSED_FROM = COARSEST / 2  # the training split may differ from the rows tha
 
 # The largest relative errors: of rounding to float32; of an int64 and of the mean, each rounded to float64.
 _ROUNDING = {"float32": 2.0**-24, "int64": 2 * 2.0**-53}
+_FLOAT64, _WHOLE = 2.0**-53, 2.0**53  # of a raw number on its way; up to here whole numbers are exact
 _SMALLEST = 2.0**-126  # float32 below is taken for 0 by TensorFlow
 
 
-def rounding(feature: Numeric, statistics: FeatureStatistics) -> float:
-    """The error of a stored number of usual size, in standard deviations; 0 for a constant column."""
+def rounding(feature: Feature, statistics: FeatureStatistics) -> float:
+    """The error of a stored number of usual size, in standard deviations; 0 for a constant column.
+
+    Where all are one number of float64 that has no digits left for others, all may be lost: 1.
+    """
     summary = statistics.numeric
-    return _error(feature.dtype, summary.mean, summary.std) if summary else 0.0
+    if not summary:
+        return 0.0
+    raw = abs(summary.mean + _offset(feature))
+    if not summary.std:
+        return 1.0 if raw >= _WHOLE and statistics.present > 1 else 0.0
+    some = (summary.minimum, summary.maximum, *summary.distribution)  # of those that occur
+    is_exact = raw < _WHOLE and all(number == math.floor(number) for number in some)
+    on_the_way = 0.0 if is_exact else raw * _FLOAT64 / summary.std
+    return max(_error(feature.dtype, summary.mean, summary.std), on_the_way)
 
 
-def way_out(feature: Numeric, summary: NumericSummary) -> str:
+def float64_loses(numbers: np.ndarray, counts: np.ndarray) -> bool:
+    """Returns whether float64 loses too much of `numbers` [n] that differ, each seen `counts` [n] times."""
+    mean, std = _mean_and_std(numbers / np.abs(numbers).max(), counts)
+    return not std or abs(mean) * _FLOAT64 / std > COARSEST
+
+
+def way_out(feature: Feature, summary: NumericSummary) -> str:
     """The remedy for a column whose stored numbers lose too much."""
-    if feature.dtype == "int64":
-        return "Subtract a constant from the column, make it categorical if the numbers are names"
+    raw = abs(summary.mean + _offset(feature))
+    out = ", or leave it out" if isinstance(feature, Numeric) else ""
+    if feature.dtype == "int64" or raw * _FLOAT64 > COARSEST * summary.std:
+        names = ", make it categorical if the numbers are names" if isinstance(feature, Numeric) else ""
+        return f"Subtract a constant from the column{names}{out}"
     if abs(summary.mean) < summary.std:
-        return "Multiply the column by a constant"
+        return f"Multiply the column by a constant{out}"
+    if not isinstance(feature, Numeric):
+        return "Subtract a constant from the column"
     offset = _short(feature.offset + summary.mean, summary.std)
-    return f'Declare "offset": {offset!r} in the schema, or "number": "int64" if the numbers are whole'
+    return f'Declare "offset": {offset!r} in the schema, or "number": "int64" if the numbers are whole{out}'
+
+
+def _offset(feature: Feature) -> float:
+    return feature.offset if isinstance(feature, Numeric) else 0.0
 
 
 def offset_for(numbers: np.ndarray, counts: np.ndarray) -> float:

@@ -12,14 +12,44 @@ from pipeline.base.errors import InputError
 
 NAMES = flags.DEFINE_list("names_of_parsing_test", [], "A,B,…: names.")
 TITLE = flags.DEFINE_string("title_of_parsing_test", None, "TEXT: a title.")
-COMMAND = Command(name="some", description="", flags={"Flags": (NAMES, TITLE)}, arguments="[NAME …]")
+LOUD = flags.DEFINE_bool("loud_of_parsing_test", False, "Loud.")
+EACH = flags.DEFINE_multi_string("each_of_parsing_test", [], "TEXT: repeats.")
+COMMAND = Command(
+    name="some", description="", flags={"Flags": (NAMES, TITLE, LOUD, EACH)}, arguments="[NAME …]"
+)
 FLAG = f"--{NAMES.name}"
 
 
 @pytest.mark.parametrize("given", [[f"{FLAG}=a", f"{FLAG}=b"], [FLAG, "a", f"-{NAMES.name}=b"]])
 def test_a_list_that_is_given_twice_is_refused(given: list[str]):
-    with pytest.raises(InputError, match=f"{FLAG}: received it twice; expected all values in one"):
+    with pytest.raises(InputError, match=f"{FLAG}: received it twice, as .*; expected all values in"):
         flags_lib.parse(COMMAND, ["some", *given])
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([f"--{TITLE.name}=a", f"--{TITLE.name}=b"], f"--{TITLE.name}=a and --{TITLE.name}=b"),
+        ([f"-{TITLE.name}", "a", f"--{TITLE.name}=a"], f"--{TITLE.name}=a and --{TITLE.name}=a"),
+        ([f"--{LOUD.name}", f"--no{LOUD.name}"], f"--{LOUD.name} and --no{LOUD.name}"),
+        (["--v=1", "--verbosity=2"], "--verbosity=1 and --verbosity=2"),
+    ],
+)
+def test_a_flag_of_one_value_that_is_given_twice_is_refused(given: list[str], told: str):
+    with pytest.raises(InputError, match=f"received it twice, as {told}; expected one value"):
+        flags_lib.parse(COMMAND, ["some", *given])
+
+
+def test_a_flag_is_refused_beside_the_same_one_in_a_flagfile(tmp_path: pathlib.Path):
+    (tmp_path / "flags").write_text(f"--{TITLE.name}=a\n")
+    with pytest.raises(InputError, match="Leave out one of the two, here or in a --flagfile"):
+        flags_lib.parse(COMMAND, ["some", f"--flagfile={tmp_path / 'flags'}", f"--{TITLE.name}=b"])
+
+
+@flagsaver.flagsaver
+def test_a_flag_that_repeats_keeps_all_values():
+    flags_lib.parse(COMMAND, ["some", f"--{EACH.name}=a", f"--{EACH.name}=a"])
+    assert EACH.value == ["a", "a"]
 
 
 @flagsaver.flagsaver

@@ -145,6 +145,12 @@ def test_what_does_not_conform_is_told(feature: Feature, cells: pa.Array, reason
     assert parsed(feature, cells)[1] == {0: reason}
 
 
+def test_a_label_that_is_a_sentinel_in_any_spelling_is_missing():
+    label = Label(name="y", task="regression", clean=Clean(null_markers=("", "-200", "1e+20")))
+    _, problems = parsed(label, pa.array(["-200", "-200.0", "1", "1e20", ""]))
+    assert problems == {0: "missing", 1: "missing", 3: "missing", 4: "missing"}
+
+
 def test_markers_and_aliases_are_for_typed_numbers_too():
     feature = Numeric(name="n", missing="mark", clean=Clean(null_markers=("-999",), aliases={"8": "9"}))
     assert parsed(feature, pa.array([-999.0, 8.0, 1.0])) == ([None, 9.0, 1.0], {})

@@ -152,3 +152,12 @@ def test_pip_installs_it_and_workers_find_all_that_they_run(tmp_path: pathlib.Pa
         check=True,
     )
     assert done.stdout.strip() == str(tmp_path / "code" / "beam_jobs" / "conversion" / "writer.py")
+
+
+def test_an_option_of_beam_that_is_given_twice_is_refused():
+    given = ["--direct_num_workers=2", "--direct_num_workers=1"]
+    with pytest.raises(
+        InputError, match="--direct_num_workers: received it twice, as --direct_num_workers=2"
+    ):
+        runners.unknown_flags(given)
+    assert runners.unknown_flags(["--experiments=a", "--experiments=b"]) == []

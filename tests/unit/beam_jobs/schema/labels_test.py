@@ -41,6 +41,23 @@ def test_the_task_may_be_given(task: str, distinct: int, proposed: str):
     assert (label.task, len(label.classes)) == (proposed, 0 if proposed == "regression" else distinct)
 
 
+def test_a_label_whose_every_class_has_one_row_is_refused():
+    names = profile(*(f"n{at}" for at in range(200)), name="name")
+    with pytest.raises(
+        InputError, match="--label=name: received 200 classes of one row each; expected classes"
+    ):
+        propose_label(names)
+    assert propose_label(profile(*range(0, 600, 40))).task == "regression"  # of numbers, that is usual
+
+
+def test_classes_of_one_row_are_told():
+    column = profile(*5 * ["a"], *5 * ["b"], "c", name="y")
+    (remark,) = label_remarks(column, propose_label(column))
+    assert (
+        remark == "'y': 1 of 3 classes have one row each, such as 'c': a model cannot be evaluated on them."
+    )
+
+
 def test_how_to_change_the_task_is_said():
     [regression] = label_remarks(rings(28), propose_label(rings(28)))
     assert regression.startswith("'rings': 28 different numbers, 1 … 28, are predicted as a number.")

@@ -1,10 +1,12 @@
 """Which texts are taken as numbers written for people, and the clean-up that is declared for them."""
 
+import dataclasses
+
 import pyarrow as pa
 import pytest
 
 from beam_jobs.cells.typed import parse
-from beam_jobs.schema.features import feature_remarks, propose_feature
+from beam_jobs.schema.features import feature_remarks, missing_remarks, propose_feature, why_useless
 from beam_jobs.schema.labels import propose_label
 from pipeline.data.schema.feature_types import Numeric
 from tests.unit.beam_jobs.schema.profiles import profile
@@ -119,7 +121,8 @@ def test_digits_that_convert_does_not_read_are_words():
 
 def remarks(*values: object) -> str:
     column = profile(*values)
-    return " ".join(feature_remarks(column, propose_feature(column)))
+    feature = propose_feature(column)
+    return " ".join([*missing_remarks(column, feature), *feature_remarks(column, feature)])
 
 
 @pytest.mark.parametrize(
@@ -153,14 +156,33 @@ def test_dates_that_are_no_dates_are_named_where_they_are_too_many_to_reject():
     assert told in remarks(*days, "2024-02-30", "2024-02-30")
 
 
-def test_a_word_in_a_third_of_the_rows_is_told_with_its_count():
-    told = (
-        "'studio' (10 of 30 rows) is taken as missing. If it is a value of its own, make the column "
-        "categorical, by a vocabulary, and remove it from 'null_markers'."
-    )
-    assert told in remarks(*10 * ["studio"], *10 * [1], *10 * [2])
+def test_a_word_in_a_third_of_the_rows_is_told_with_its_count_and_the_flag_that_keeps_it():
+    told = "(10 of 30 rows) is taken as missing. If it is a value of its own: --not_missing=c="
+    assert f"'studio' {told}studio." in remarks(*10 * ["studio"], *10 * [1], *10 * [2])
+    assert f"'NA' {told}NA." in remarks(*10 * ["NA"], *10 * ["SA"], *10 * ["EU"])
+    column = dataclasses.replace(profile(*10 * ["studio"], *10 * [1], *10 * [2]), kept=("studio",))
+    assert propose_feature(column).vocabulary == ("1", "2", "studio")
 
 
-def test_a_word_that_is_a_category_already_is_only_no_marker_any_more():
-    told = "'NA' (10 of 30 rows) is taken as missing. If it is a value of its own, remove it from"
-    assert told in remarks(*10 * ["NA"], *10 * ["SA"], *10 * ["EU"])
+def test_whole_numbers_behind_the_digits_of_float64_are_hashed_with_all_digits():
+    ids = [str(10**18 + 3 * at) for at in range(60)]  # neighbours: float64 knows multiples of 128 alone
+    column = profile(*ids, *ids, "", name="ref")
+    feature = propose_feature(column)
+    assert (feature.encoding, feature.missing) == ("hashed", "mark")
+    assert parse(feature, pa.array(ids)).values.to_pylist() == ids
+    (remark,) = feature_remarks(column, feature)
+    assert remark.startswith("'ref': 60 numbers differ only behind the 16 digits that float64 keeps")
+    for wide in (profile(*range(0, 10**18, 10**16), ""), profile(*(10**9 + at for at in range(60)), "")):
+        assert propose_feature(wide).kind == "numeric"
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.decimal128(38)])
+def test_so_are_typed_ones_beyond_int64(kind: pa.DataType):
+    ids = [2**63 + 5 * at for at in range(60)]
+    feature = propose_feature(profile(*ids, *ids))
+    assert parse(feature, pa.array(ids, kind)).values.to_pylist() == [*map(str, ids)]
+
+
+def test_fractions_behind_the_digits_of_float64_are_left_out_with_the_reason():
+    column = profile(*(f"{10**16}.{at:03}" for at in range(60)), "", name="x")
+    assert why_useless(column) == "numbers that differ only behind the 16 digits that float64 keeps"

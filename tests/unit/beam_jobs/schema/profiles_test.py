@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from beam_jobs.schema.features import feature_remarks, propose_feature
+from beam_jobs.schema.features import feature_remarks, missing_remarks, propose_feature
 from beam_jobs.schema.labels import propose_label
 from beam_jobs.schema.profiles import ColumnProfile, ValueCounts, case_aliases, sentinels
 
@@ -106,9 +106,9 @@ def test_a_sentinel_is_missing_and_said_with_its_count():
     column = ColumnProfile(name="t", counts={"-999": 5, "1.5": 1, "2": 1, "35": 1})
     feature = propose_feature(column)
     assert (feature.number, feature.missing, feature.clean.null_markers) == ("float32", "mark", ("", "-999"))
-    assert list(feature_remarks(column, feature)) == [
+    assert list(missing_remarks(column, feature)) == [
         "'t': -999 (5 rows) is far from all other numbers (1.5 … 35) and taken as missing. If it is one of "
-        "them, remove it from 'null_markers'."
+        "them: --not_missing=t=-999."
     ]
 
 

@@ -46,6 +46,21 @@ def test_whole_numbers_that_fill_a_range_far_from_0_are_measured():
     assert propose_feature(profile(*range(1, 51))).encoding == "integer"
 
 
+def test_whole_numbers_of_which_each_is_rare_are_amounts():
+    engines = [*range(61, 80, 9), *range(90, 150, 3), *range(150, 327, 9)]  # 43 sizes in 201 rows
+    amounts = ColumnProfile(name="size", counts={str(size): 4 + (size % 3 > 1) for size in engines})
+    assert (len(engines), propose_feature(amounts)) == (43, Numeric(name="size", number="int64"))
+    codes = ColumnProfile(name="size", counts={str(size): 40 for size in engines})
+    assert propose_feature(codes).encoding == "integer"
+
+
+def test_a_label_of_two_columns_is_refused_with_both():
+    columns = [profile("1.5", "2.5", name=name) for name in ("target_0", "a", "b")]
+    with pytest.raises(InputError, match=r"expected one column: .* out: --label=a --ignore=b\.$"):
+        propose(columns, name="t", label="a,b")
+    assert propose(columns, name="t", label="a", ignore=["b"]).schema.label.name == "a"
+
+
 def test_integers_that_may_be_missing_become_floats_that_can_be_marked():
     feature = propose_feature(profile(5, 1000, "?"))
     assert (feature.number, feature.missing, feature.clean.null_markers) == ("float32", "mark", ("", "?"))
