@@ -60,7 +60,7 @@ class Prepare(beam.DoFn):
             ids = _row_ids(raw, self.schema)
             split = split_rows(raw, ids, self.schema, self.plan, pinned=input_split.split)
             typed = type_rows(raw, self.schema, unplaced=split.problems)
-            for rejection in (*raw.rejected, *typed.rejected):
+            for rejection in raw.reported(typed.rejected):
                 kept = rejection if self.keeps_rejected_raw else dataclasses.replace(rejection, raw="")
                 yield TaggedOutput(REJECTED, kept)
             places = raw.places(input_split)[typed.kept] if self.plan.origins else None

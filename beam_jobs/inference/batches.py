@@ -61,7 +61,7 @@ class MakeBatches(beam.DoFn):
                 _check_keys(self.schema, raw.columns.schema.names, input_split.paths[0])
                 check_present(raw.columns.schema.names, self.schema, input_split.paths[0])
             rows, rejected = self._conforming(raw, input_split)
-            for rejection in (*raw.rejected, *rejected):
+            for rejection in raw.reported(rejected):
                 yield TaggedOutput(REJECTED, rejection)
             for start in range(0, rows.num_rows, self.rows):
                 part = rows.slice(start, self.rows)

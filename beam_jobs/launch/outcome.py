@@ -61,6 +61,9 @@ class Outputs:
 # --- The outcome as JSON: it lies where the workers write, so nothing in it may be code.
 
 
+_ROWS = ("listed", "doubtful")
+
+
 def dumps_outcome(outcome: Outcome) -> bytes:
     """Encodes an `Outcome`; a worker's bytes of each split's statistics go in as base64."""
     statistics = {split: base64.b64encode(one).decode() for split, one in outcome.statistics.items()}
@@ -73,8 +76,8 @@ def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) 
     outcome = Outcome(
         rows_read=document["rows_read"],
         rejected=Rejected(
-            reasons=document["rejected"]["reasons"],
-            listed=tuple(Rejection(**row) for row in document["rejected"]["listed"]),
+            **document["rejected"]
+            | {name: tuple(Rejection(**row) for row in document["rejected"][name]) for name in _ROWS}
         ),
         files=tuple(file_type(**file) for file in document["files"]),
         lines=document["lines"],

@@ -23,6 +23,7 @@ from beam_jobs.launch.output import Destination
 from beam_jobs.sources import byte_streams, files, source
 from beam_jobs.sources.source import InputSplit, Rejected
 from pipeline.base import files as files_lib
+from pipeline.base.errors import printable
 from pipeline.base.progress import Bar
 
 # --- The outcome: workers save it in one small file, which the launcher loads.
@@ -194,4 +195,6 @@ def run_job(job: Job[Published], *, output: str) -> Published:
         job.check_reconciled(found)
         limit = run.max_rejected_fraction
         source.check_rejection_limit(found.rejected, rows_read=found.rows_read, limit=limit)
+        for doubt in source.format_doubts(found.rejected.doubts, found.rejected.doubtful):
+            print(f"warning    {printable(doubt)}", file=sys.stderr)
         return job.publish(found, destination)

@@ -16,7 +16,7 @@ from beam_jobs.cells.image_formats import has_image_header
 from beam_jobs.cells.text import NOT_UTF_8, Problems
 from beam_jobs.cells.typed import to_text
 from beam_jobs.sources import columns as columns_lib
-from beam_jobs.sources.source import InputSplit, RawRows, Source, check_readable
+from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, check_readable, format_doubts
 from pipeline.data.schema.feature import Clean
 from pipeline.data.statistics.sentinels import are_sentinels
 
@@ -337,13 +337,16 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
     """Profiles the first rows of each input split, `most_rows` in all."""
     columns: dict[str, _Gathered] = {}
     reasons: collections.Counter[str] = collections.Counter()
-    rows, are_all = 0, True
+    doubtful: list[Rejection] = []
+    rows, further_lines, are_all = 0, 0, True
     for input_split in input_splits:
         for raw, beyond in _first_rows(
             source.read(input_split), max_rows=max_rows, input_splits=len(input_splits)
         ):
             are_all &= not beyond
             reasons.update(rejection.reason for rejection in raw.rejected)
+            further_lines += sum(rejection.lines - 1 for rejection in raw.rejected)
+            doubtful += raw.doubtful
             rows += raw.columns.num_rows
             width = max(1, raw.columns.num_columns)
             limit = max(_LEAST_COUNTED, _COUNTED // width)
@@ -355,8 +358,9 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
     wrong = reasons.total()
     undecodable = max((gathered.misread for gathered in columns.values()), default=0)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
-    check_readable(reasons, rows=rows + wrong, path=input_splits[0].paths[0])
+    check_readable(reasons, rows=rows + wrong, path=input_splits[0].paths[0], further_lines=further_lines)
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
+    remarks += format_doubts(collections.Counter(row.reason for row in doubtful), doubtful)
     remarks += columns_lib.header_remarks(columns)
     profiles = [gathered.profile(name, rows) for name, gathered in columns.items()]
     return Profiles(profiles, remarks, are_all)

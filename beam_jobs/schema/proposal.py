@@ -181,6 +181,13 @@ def propose_images(
     looked_at = rows[:: -(-len(rows) // max_rows)]
     headers = [_header(row[IMAGE_COLUMN]) for row in looked_at]
     seen = collections.Counter(header for header in headers if header)
+    if not seen:
+        raise InputError(
+            f"image folder {input_splits[0].input_root}",
+            received=f"{len(headers):,} files that are no images, such as {looked_at[0][IMAGE_COLUMN]}",
+            expected="images: PNG, JPEG, WebP, …",
+            action="Correct --input. Sound and video are not read: store pictures or columns of numbers.",
+        )
     label = Label(
         name=LABEL_COLUMN,
         task=task_of(classes),

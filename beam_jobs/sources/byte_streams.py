@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 import pyarrow as pa
 
 from beam_jobs.sources import files
-from beam_jobs.sources.source import InputSplit, Rejected
+from beam_jobs.sources.source import InputSplit, Rejected, Rejection
 from pipeline.base.errors import InputError
 
 _COMPRESSED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}  # by their first bytes
@@ -93,11 +93,17 @@ def lines_in_files(
         for input_split, before in zip(input_splits, lines_before(input_splits, lines), strict=True)
         if input_split.start
     }
-    listed = []
-    for row in rejected.listed:
-        file, before = files_by_name.get(row.source, (row.source, 0))
-        listed.append(dataclasses.replace(row, source=file, row=row.row and row.row + before))
-    return dataclasses.replace(rejected, listed=tuple(sorted(listed, key=lambda row: row.order)))
+
+    def in_files(rows: Iterable[Rejection]) -> tuple[Rejection, ...]:
+        listed = []
+        for row in rows:
+            file, before = files_by_name.get(row.source, (row.source, 0))
+            listed.append(dataclasses.replace(row, source=file, row=row.row and row.row + before))
+        return tuple(sorted(listed, key=lambda row: row.order))
+
+    return dataclasses.replace(
+        rejected, listed=in_files(rejected.listed), doubtful=in_files(rejected.doubtful)
+    )
 
 
 # --- The encoding of a text file.

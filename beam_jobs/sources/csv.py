@@ -5,10 +5,9 @@ import collections
 import contextlib
 import csv
 import dataclasses
-import io
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,196 +16,11 @@ import pyarrow.csv
 from beam_jobs.sources import byte_streams, files, lines
 from beam_jobs.sources.byte_streams import ByteStream
 from beam_jobs.sources.columns import column_names
+from beam_jobs.sources.csv_rows import NONE, Dialect, OddRow, RowLines, RowStarts
+from beam_jobs.sources.dialect import check_first_rows
 from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, excerpt
 from pipeline.base.errors import InputError
-from pipeline.data.origins.files import ANY_LINE_END
-
-# --- Starts of rows in a large file, also behind quoted newlines and stray quotes.
-
-
-_BLOCK_BYTES = 8 << 20  # 8 MiB
-_QUOTE, _LF, _CR = b'"\n\r'
-
-
-class RowStarts:
-    """Finds the first row that begins at or after an offset; offsets must ascend.
-
-    Whether a newline ends a row depends on every quote before it, so the file is read once from its start, on
-    the launcher, at the speed of counting bytes. Quotes are read as Arrow's CSV reader does: one opens a
-    quoted part only where a cell begins; inside, two stand for one; after the closing one the cell goes on.
-    """
-
-    def __init__(self, *, delimiter: str) -> None:
-        self._ends = LineEnds(delimiter=delimiter)
-        self._at = 0  # offset of the next block
-        self._starts = np.zeros(0, np.int64)  # of rows, in the last block
-
-    def __call__(self, stream: pa.NativeFile, offset: int) -> int:
-        """The offset of that row; the size of the file if there is none."""
-        while not len(found := self._starts[self._starts >= offset]):
-            stream.seek(self._at)
-            block = stream.read(_BLOCK_BYTES)
-            if not block:
-                return self._at
-            # A block that ends between \r and \n cannot tell where the row after it begins.
-            while block.endswith(b"\r") and (following := stream.read(1)):
-                block += following
-            self._starts = self._at + self._ends.scan(block)[1] + 1
-            self._at += len(block)
-        return int(found[0])
-
-
-class LineEnds:
-    """Finds ends of lines, and those that end rows, in the blocks of a file one after the other."""
-
-    def __init__(self, *, delimiter: str) -> None:
-        self._before_cell = np.zeros(256, bool)
-        self._before_cell[[ord(delimiter), _LF, _CR]] = True
-        self._last = _LF  # byte before the next block: a file begins as a cell does
-        self._quoted = False  # whether the block begins within quotes
-        self._closed = False  # whether the byte before it closed a quote
-
-    def scan(self, block: bytes) -> tuple[np.ndarray, np.ndarray]:
-        """Last bytes of the ends of lines, and of those that end a row: int64 [n], from the block's start.
-
-        A block may not end between a carriage return and its line feed.
-        """
-        data = np.frombuffer(block, np.uint8)
-        ends = lines = _line_ends(block, data)
-        if b'"' in block:
-            toggles = self._toggles(data)
-            within = (np.searchsorted(toggles, ends) + self._quoted) % 2 == 1
-            ends = ends[~within]
-            self._quoted ^= len(toggles) % 2 == 1
-            self._closed = bool(len(toggles)) and toggles[-1] == len(data) - 1 and not self._quoted
-        else:
-            ends = ends[:0] if self._quoted else ends
-            self._closed = False
-        self._last = block[-1]
-        return lines, ends
-
-    def _toggles(self, data: np.ndarray) -> np.ndarray:
-        """The quotes that open or close a quoted part; those that do neither are left out."""
-        quotes = np.flatnonzero(data == _QUOTE)
-        before = np.append(np.uint8(self._last), data[:-1])[quotes]
-        opens = self._before_cell[before]
-        # Quotes alternate, if each that should open follows a delimiter or the quote that has just closed.
-        opening = np.arange(len(quotes)) % 2 == self._quoted
-        follows_close = before == _QUOTE
-        follows_close[:1] &= quotes[:1] > 0 or self._closed
-        if np.all(opens | follows_close | ~opening):
-            return quotes
-        return self._one_by_one(quotes, opens)
-
-    def _one_by_one(self, quotes: np.ndarray, opens: np.ndarray) -> np.ndarray:
-        quoted, closed_at = self._quoted, -1 if self._closed else -2
-        toggles = []
-        for quote, may_open in zip(quotes.tolist(), opens.tolist(), strict=True):
-            if quoted:
-                closed_at = quote
-            elif not may_open and quote != closed_at + 1:
-                continue
-            quoted = not quoted
-            toggles.append(quote)
-        return np.array(toggles, np.int64)
-
-
-def _line_ends(block: bytes, data: np.ndarray) -> np.ndarray:
-    """Offsets of line feeds, and of carriage returns without one: int64 [n]. `data` is the block, uint8."""
-    ends = np.flatnonzero(data == _LF)
-    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
-        at = np.flatnonzero(data == _CR)
-        followed = np.append(data, 0)[at + 1] == _LF
-        ends = np.union1d(ends, at[~followed])
-    return ends
-
-
-# --- The line on which each row begins, as an editor counts.
-
-
-_CARRIAGE_RETURN = ord("\r")
-_AT_ONCE = 1 << 20  # 1 MiB: what is computed of it stays in the processor's cache
-
-
-class RowLines:
-    """Takes the bytes of a file or of an input split of it as they are read, and gives the lines of its rows.
-
-    Rows are numbered from 0 as Arrow's reader does, which skips blank lines. Arrow reads in a thread of its
-    own, so one thread may add while another calls `of`.
-    """
-
-    def __init__(self, *, delimiter: str) -> None:
-        self.count = 0  # lines that have ended
-        self._ends = LineEnds(delimiter=delimiter)
-        self._held = b""  # a \r that a \n may follow
-        self._row_line = 1  # where the row that has not ended began
-        self._row_bytes = 0  # of it, so far
-        self._lock = threading.Lock()
-        self._known: list[np.ndarray] = []  # lines of rows, from row `_first` on
-        self._first = 0
-
-    def add(self, block: bytes) -> None:
-        """Adds the next bytes; none at the end."""
-        if not block:
-            self._end()
-        for start in range(0, len(block), _AT_ONCE):
-            part = self._held + block[start : start + _AT_ONCE]
-            self._held = part[-1:] if part.endswith(b"\r") else b""
-            if part := part.removesuffix(self._held):
-                self._scan(part)
-
-    def of(self, rows: np.ndarray) -> np.ndarray:
-        """Returns int64 [n]: the lines of `rows`, int64 [n]; 0 for a row that was not found here."""
-        with self._lock:
-            known = np.concatenate([np.zeros(0, np.int64), *self._known])
-            self._known[:] = [known]
-            first = self._first
-        place = rows - first
-        is_known = (place >= 0) & (place < len(known))
-        lines = np.zeros(len(rows), np.int64)
-        lines[is_known] = known[place[is_known]]
-        return lines
-
-    def forget(self, row: int) -> None:
-        """Forgets the rows before this one."""
-        with self._lock:
-            known = np.concatenate([np.zeros(0, np.int64), *self._known])
-            self._known[:] = [known[max(0, row - self._first) :]]
-            self._first = max(row, self._first)
-
-    def _scan(self, part: bytes) -> None:
-        lines, ends = self._ends.scan(part)
-        # Each row begins where the one before ends; the first one began earlier.
-        begins = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
-        sizes = ends - begins
-        if len(ends):
-            sizes[0] += self._row_bytes
-        ended = np.searchsorted(lines, ends) if len(lines) > len(ends) else np.arange(len(ends))
-        at = self.count + ended + 2  # the line behind each end of a row
-        found = np.concatenate([[self._row_line], at[:-1]]) if len(ends) else at
-        if len(ends):
-            self._row_line, self._row_bytes = int(at[-1]), len(part) - int(ends[-1]) - 1
-        else:
-            self._row_bytes += len(part)
-        self.count += len(lines)
-        blank = sizes == 0
-        alone = np.flatnonzero((sizes == 1) & (ends > begins))  # perhaps the first byte of a long end
-        if len(alone):
-            blank[alone] = np.frombuffer(part, np.uint8)[begins[alone]] == _CARRIAGE_RETURN
-        self._keep(found[~blank])
-
-    def _end(self) -> None:
-        if held := self._held:
-            self._held = b""
-            self._scan(held)
-        if self._row_bytes:
-            self._keep(np.array([self._row_line]))
-            self._row_bytes = 0
-
-    def _keep(self, lines: np.ndarray) -> None:
-        with self._lock:
-            self._known.append(lines)
-
+from pipeline.data.origins.files import ends_of_rows
 
 # --- The bytes of one input split, for Arrow's reader.
 
@@ -228,9 +42,10 @@ class CsvStream:
         *,
         any_bytes: bool,
         encoding: str = byte_streams.UTF_8,
+        dialect: Dialect | None = None,
         lines: RowLines | None = None,
     ) -> None:
-        """Opens the input split; what is read is added to `lines`."""
+        """Opens the input split; what is read is added to `lines`. Without a `dialect`, escapes stay."""
         [path] = input_split.paths
         self.closed = self._has_ended = False
         self._stream: ByteStream | byte_streams.Utf8Stream = ByteStream(
@@ -239,12 +54,18 @@ class CsvStream:
         if encoding != byte_streams.UTF_8:
             self._stream = byte_streams.Utf8Stream(self._stream, encoding)
         self._is_first = input_split.start == 0
+        self._escapes = dialect and _escapes(dialect)
+        self._escape = dialect.escape_bytes if dialect else b""
         self._lines = lines
         self._decoder = None if any_bytes else codecs.getincrementaldecoder("utf-8")()
 
     def read(self, size: int) -> bytes:
         if self._has_ended:
             return b""
+        block = self._read(size)
+        return self._with_all_escapes(block) if self._escapes else block
+
+    def _read(self, size: int) -> bytes:
         block = self._stream.read(size)
         self._check(block)
         if self._is_first:
@@ -254,6 +75,12 @@ class CsvStream:
         if self._lines:
             self._lines.add(block)
         return block
+
+    def _with_all_escapes(self, block: bytes) -> bytes:
+        """Doubles escapes before other characters: they are text, and Arrow would leave them out."""
+        while block.endswith(self._escape) and (following := self._read(1)):
+            block += following
+        return self._escapes.sub(lambda found: found[1] or 2 * found[0], block)
 
     def end(self) -> None:
         """Ends the stream here: nothing more is read."""
@@ -270,6 +97,15 @@ class CsvStream:
             self._decoder.decode(block, final=not block)
         except UnicodeDecodeError:
             raise NotUtf8Error from None
+
+
+def _escapes(dialect: Dialect) -> re.Pattern[bytes] | None:
+    """A pattern of escapes; its group has those before a character that needs one."""
+    if dialect.escape == NONE:
+        return None
+    escape = re.escape(dialect.escape_bytes)
+    special = re.escape(dialect.escape_bytes + dialect.quote_bytes + dialect.delimiter.encode())
+    return re.compile(b"(%b[%b\\r\\n])|%b" % (escape, special, escape))
 
 
 def bytes_of_latin_1(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -303,10 +139,17 @@ class CsvFiles:
 
     column_names: tuple[str, ...] = ()  # where no row names the columns
     delimiter: str = ","
+    quote: str = '"'  # around cells; NONE: a quote is text
+    escape: str = NONE  # before a quote, a delimiter or a line end that is text
     encoding: str = byte_streams.UTF_8
     header: Literal["yes", "no"] = "yes"  # whether the first row names the columns, if nothing else does
     block_bytes: int = 8 << 20  # 8 MiB a batch
     split_bytes: int = files.SPLIT_BYTES
+
+    @property
+    def dialect(self) -> Dialect:
+        """Raises InputError where two of its characters are equal."""
+        return Dialect(delimiter=self.delimiter, quote=self.quote, escape=self.escape)
 
     def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
         return [part for input_split in files.one_split_a_file(inputs) for part in self._parts(input_split)]
@@ -315,8 +158,9 @@ class CsvFiles:
         # In UTF-16 and the like, a byte of a newline may be a part of another character.
         if not byte_streams.keeps_ascii_bytes(self.encoding):
             return [input_split]
-        input_split = dataclasses.replace(input_split, line_ends=ANY_LINE_END)
-        return lines.cut_at(input_split, self.split_bytes, RowStarts(delimiter=self.delimiter))
+        line_ends = ends_of_rows(quote=self.quote, escape=self.escape)
+        input_split = dataclasses.replace(input_split, line_ends=line_ends)
+        return lines.cut_at(input_split, self.split_bytes, RowStarts(self.dialect))
 
     def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         given = 0
@@ -334,37 +178,45 @@ class CsvFiles:
         [path] = input_split.paths
         names = self.column_names or self._names(input_split)
         has_header = not self.column_names and self.header == "yes" and not input_split.start
-        lines = RowLines(delimiter=self.delimiter)
-        wrong = _WrongRows(
+        lines = RowLines(self.dialect, cells=len(names))
+        marked = _MarkedRows(
             source=input_split.name,
             header_rows=int(has_header),
             encoding="latin-1" if any_bytes else "utf-8",
             lines=lines,
         )
         good_before = 0
-        for batch in self._batches(input_split, () if has_header else names, wrong):
-            numbers = wrong.number(good_before + np.arange(batch.num_rows))
+        for batch in self._batches(input_split, () if has_header else names, marked):
+            rows = marked.take(good_before + np.arange(batch.num_rows))
             good_before += batch.num_rows
+            if not rows.are_right.all():
+                batch = batch.filter(pa.array(rows.are_right))
             cells = bytes_of_latin_1(batch) if any_bytes else batch
             yield RawRows(
                 columns=cells.rename_columns(list(names)),
-                sources=wrong.source,
-                numbers=numbers,
+                sources=marked.source,
+                numbers=rows.lines[rows.are_right],
+                spans=rows.spans,
+                doubtful=rows.doubtful,
                 undecoded=True,
                 directory=files.directory_of(path),
             )
         yield RawRows(
             columns=pa.record_batch([pa.array([], pa.binary())] * len(names), names=list(names)),
-            sources=wrong.source,
-            rejected=tuple(wrong.rejected),
+            sources=marked.source,
+            rejected=tuple(marked.rejected),
             lines=lines.count,
         )
 
     def _batches(
-        self, input_split: InputSplit, names: Sequence[str], wrong: "_WrongRows"
+        self, input_split: InputSplit, names: Sequence[str], marked: "_MarkedRows"
     ) -> Iterator[pa.RecordBatch]:
         stream = CsvStream(
-            input_split, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding, lines=wrong.lines
+            input_split,
+            any_bytes=marked.encoding != "utf-8",
+            encoding=self.encoding,
+            dialect=self.dialect,
+            lines=marked.lines,
         )
         try:
             reader = pa.csv.open_csv(
@@ -374,10 +226,14 @@ class CsvFiles:
                     column_names=names or None,
                     block_size=self.block_bytes,
                     use_threads=False,
-                    encoding=wrong.encoding,
+                    encoding=marked.encoding,
                 ),
                 parse_options=pa.csv.ParseOptions(
-                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=wrong
+                    delimiter=self.delimiter,
+                    quote_char=False if self.quote == NONE else self.quote,
+                    escape_char=False if self.escape == NONE else self.escape,
+                    newlines_in_values=True,
+                    invalid_row_handler=marked,
                 ),
                 convert_options=_BYTES,
             )
@@ -388,15 +244,14 @@ class CsvFiles:
         except pa.ArrowInvalid as error:
             if input_split.start and "Empty CSV" in str(error):
                 return  # blank lines only
-            too_long = (
-                f"a row of more than {self.block_bytes >> 20} MiB" if "straddling" in str(error) else ""
-            )
+            place = f" from line {marked.lines.row_line:,} on" if not input_split.start else ""
+            too_long = f"a row of more than {self.block_bytes >> 20} MiB{place}"
             parse_error = f"something that does not parse as CSV ({' '.join(str(error).split())})"
             raise InputError(
                 f"input {input_split.paths[0]}",
                 received=too_long if "straddling" in str(error) else parse_error,
                 expected=f"rows separated by newlines, cells by {self.delimiter!r}, quotes that are closed",
-                action="Correct the file, or give the right --delimiter or --encoding.",
+                action="Correct the file, or give the right --delimiter, --quote or --encoding.",
             ) from None
 
     def _names(self, input_split: InputSplit) -> tuple[str, ...]:
@@ -406,7 +261,7 @@ class CsvFiles:
             dataclasses.replace(input_split, start=0, end=None), any_bytes=True, encoding=self.encoding
         )
         text = _first_line(start).decode("utf-8", "backslashreplace")
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
+        rows = self.dialect.read(text)
         try:
             first = [name.strip() for name in next((row for row in rows if row), [])]
         except csv.Error as error:
@@ -416,9 +271,11 @@ class CsvFiles:
                 expected=f"names of columns with {self.delimiter!r} between them, quotes that are closed",
                 action="Correct the file, or give the right --delimiter.",
             ) from None
-        if self.header == "yes":
-            return column_names(first, path)
-        return tuple(f"column_{number}" for number in range(1, len(first) + 1))
+        has_header = self.header == "yes"
+        check_first_rows(text, self.dialect, path=path, encoding=self.encoding, has_header=has_header)
+        if not has_header:
+            return tuple(f"column_{number}" for number in range(1, len(first) + 1))
+        return column_names(first, path)
 
 
 def _stop(reader: pa.csv.CSVStreamingReader, stream: CsvStream) -> None:
@@ -439,8 +296,17 @@ def _first_line(stream: CsvStream) -> bytes:
     return b"".join(blocks)
 
 
-class _WrongRows:
-    """Collects rows with the wrong number of cells, and gives the lines of the other rows."""
+class _Taken(NamedTuple):
+    """What is known of the rows of a batch, beside their cells."""
+
+    lines: np.ndarray  # int64 [rows]
+    are_right: np.ndarray  # bool [rows]; the others are rejected
+    spans: Mapping[int, int]  # by its line: the lines of a row that has several
+    doubtful: tuple[Rejection, ...]
+
+
+class _MarkedRows:
+    """Collects rows that cannot be read, and gives what is known of the others."""
 
     def __init__(self, *, source: str, header_rows: int, encoding: str, lines: RowLines) -> None:
         self.source = source
@@ -451,18 +317,45 @@ class _WrongRows:
         self._wrong: list[int] = []  # of all rows, from 0
 
     def __call__(self, row: pa.csv.InvalidRow) -> str:
+        """Rejects a row with the wrong number of cells; Arrow calls it."""
+        number = row.number - 1
+        self._wrong.append(number)
+        odd = self.lines.odd().get(number)
+        if odd and odd.flaw:
+            self.rejected.append(self._rejection(odd, odd.flaw))
+            return "skip"
         reason = f"{row.actual_columns} cells in place of {row.expected_columns}"
-        self._wrong.append(row.number - 1)
-        [line] = self.lines.of(np.array([row.number - 1])).tolist()
-        raw = excerpt(row.text.encode(self.encoding))
-        self.rejected.append(Rejection(source=self.source, row=line, reason=reason, raw=raw))
+        [line] = self.lines.of(np.array([number])).tolist()
+        text = row.text.encode(self.encoding)
+        found = OddRow(line=line, lines=odd.lines if odd else 1, text=text)
+        self.rejected.append(self._rejection(found, reason))
         return "skip"
 
-    def number(self, good: np.ndarray) -> np.ndarray:
-        """Returns the lines of right rows, which `good` numbers from 0, ascending; both int64 [rows]."""
+    def take(self, good: np.ndarray) -> _Taken:
+        """Looks at rows of the right number of cells, numbered from 0 by `good`, ascending: int64 [rows]."""
         wrong = np.array(self._wrong, np.int64)
         good_before_wrong = wrong - self._header_rows - np.arange(len(wrong))
         rows = good + self._header_rows + np.searchsorted(good_before_wrong, good, side="right")
         lines = self.lines.of(rows)
+        are_right, spans, doubtful = np.ones(len(rows), bool), {}, []
+        odd = self.lines.odd()
+        numbers = np.fromiter(odd, np.int64, len(odd))
+        at_right = np.searchsorted(rows, numbers)
+        # The others are of another batch, or of the wrong number of cells.
+        are_here = np.append(rows, -1)[at_right] == numbers
+        for number, at in zip(numbers[are_here].tolist(), at_right[are_here].tolist(), strict=True):
+            row = odd[number]
+            are_right[at] = not row.flaw
+            if row.flaw:
+                self.rejected.append(self._rejection(row, row.flaw))
+            elif row.lines > 1:
+                spans[row.line] = row.lines
+            if row.doubt:
+                doubtful.append(dataclasses.replace(self._rejection(row, row.doubt), is_kept=True))
         self.lines.forget(int(rows[-1]) + 1 if len(rows) else 0)
-        return lines
+        return _Taken(lines, are_right, spans, tuple(doubtful))
+
+    def _rejection(self, row: OddRow, reason: str) -> Rejection:
+        return Rejection(
+            source=self.source, row=row.line, reason=reason, raw=excerpt(row.text), lines=row.lines
+        )

@@ -1,16 +1,20 @@
-"""The dialect of a CSV file, found from its first rows: delimiter, encoding, a header or none."""
+"""The dialect of a CSV file, found from its first rows: delimiter, quotes, encoding, a header or none."""
 
 import contextlib
 import csv
-import io
+import dataclasses
 import itertools
+import json
 import re
+import shlex
 from collections.abc import Callable, Container, Mapping, Sequence
 
 from beam_jobs.sources import byte_streams, files
 from beam_jobs.sources.byte_streams import ByteStream
+from beam_jobs.sources.csv_rows import NONE, Dialect, RowLines
 from beam_jobs.sources.source import Input
-from pipeline.base.cli.flags import separator
+from pipeline.base.cli.flags import quoting, separator
+from pipeline.base.errors import InputError
 
 # In this order where several fit: commas are in numbers and in text.
 _DELIMITERS = "\t;|,"
@@ -20,18 +24,28 @@ _FITTING = 0.9  # of the rows have as many cells as the first
 _PARTS, _PART_BYTES = 16, 64 << 10  # 64 KiB
 _NO_NUMBER = {"", "?", "-", "na", "n/a", "nan", "null", "none"}
 _YEARS = range(1800, 2200)
+_MUCH_LESS = 10  # times
+_IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
+_BLANK_AND_QUOTE = re.compile(r'[ \t]+"')
+_EXCEL = re.compile(r'"?sep=(.)"?[;,\t]*\r?\n')
+_BETWEEN_BLANKS = re.compile(r'"[^"]*"(?: "[^"]*")+\r?\n')  # a header as R writes it
+_WITHOUT_BLANKS = (
+    'import csv, sys; csv.writer(sys.stdout, delimiter={0}, lineterminator="\\n").writerows('
+    "csv.reader(sys.stdin, delimiter={0}, skipinitialspace=True))"
+)
 _DATE = re.compile(r"\s*[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?![0-9.])")
 
 
 def find(
     inputs: Sequence[Input], given: Mapping[str, object], *, guess: bool, remembered: Container[str] = ()
 ) -> dict[str, str]:
-    """Values of --delimiter, --encoding and --header for the first file of `inputs` that are not `given`.
+    """Values of the dialect's flags for the first file of `inputs`, of those that are not `given`.
 
-    Without `guess`, takes only what leaves no doubt, so neither Latin-1 nor the absence of a header. A byte
-    order mark overrides an encoding that is `remembered`, not one that a flag gives.
+    Without `guess`, takes only what leaves no doubt: no Latin-1, no absence of a header, no quotes but ". A
+    byte order mark overrides an encoding that is `remembered`, not one that a flag gives.
     """
-    if {"delimiter", "encoding", "header"} <= given.keys() and "encoding" not in remembered:
+    sought = {"delimiter", "encoding", "header"} | ({"quote", "escape"} if guess else set())
+    if sought <= given.keys() and "encoding" not in remembered:
         return {}
     file = next((file for file in files.list_files(inputs[0]) if file.bytes), None)
     if file is None:
@@ -46,21 +60,132 @@ def find(
         text = text[: text.rfind("\n") + 1] or text
     said = given.get("delimiter")
     delimiter = separator(str(said)) if said else delimiter_of(text) or _by_name(file.path)
+    quotes = {
+        name: quoting(str(given.get(name, "")), name, default=default)
+        for name, default in (("quote", '"'), ("escape", NONE))
+    }
+    dialect = Dialect(delimiter=delimiter, **quotes)
+    if guess and not quotes.keys() & given.keys():
+        dialect = _with_quotes_of(text, dialect)
     sure = not guess or bool(given.get("column_names"))
-    found = "yes" if sure or has_header(_rows(text, delimiter)) else "no"
-    return {"delimiter": delimiter, "encoding": encoding, "header": str(given.get("header") or found)}
+    found = "yes" if sure or has_header(_rows(text, dialect)) else "no"
+    header = str(given.get("header") or found)
+    return {"delimiter": delimiter, "encoding": encoding, "header": header} | dialect.own_quotes
 
 
 def delimiter_of(text: str) -> str | None:
     """The character that parts the rows of `text` into equal numbers of cells; None: one column."""
-    found = {delimiter: [len(row) for row in _rows(text, delimiter)] for delimiter in _DELIMITERS}
-    fitting = {
+    fitting = _fitting(text, quote='"')
+    best = max(fitting, key=fitting.__getitem__, default=None)
+    if best and fitting[best] >= _FITTING:
+        return best
+    plain = _fitting(text, quote=NONE)  # stray quotes may join rows
+    most = max(plain, key=plain.__getitem__, default=None)
+    if most and plain[most] == 1 > fitting.get(most, 0):
+        return most
+    return "," if best == "," else None
+
+
+def _fitting(text: str, *, quote: str) -> dict[str, float]:
+    """Returns, by delimiter, the fraction of the rows that have as many cells as the first."""
+    found = {
+        delimiter: [len(row) for row in _rows(text, Dialect(delimiter=delimiter, quote=quote))]
+        for delimiter in _DELIMITERS
+    }
+    return {
         delimiter: round(sizes.count(sizes[0]) / len(sizes), 1)
         for delimiter, sizes in found.items()
         if sizes and sizes[0] > 1
     }
-    best = max(fitting, key=fitting.__getitem__, default=None)
-    return best if best and (fitting[best] >= _FITTING or best == ",") else None
+
+
+def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
+    """Returns `dialect` with the quotes that leave the fewest lines odd; as it is where others do no better.
+
+    A backslash is an escape only where it stands before a quote.
+    """
+    if not (least := _odd_lines(text, dialect)):
+        return dialect
+    others = [dataclasses.replace(dialect, escape="\\")] if '\\"' in text else []
+    others += [
+        dataclasses.replace(dialect, quote=quote) for quote in (NONE, "'") if quote != dialect.delimiter
+    ]
+    odd = {other: _odd_lines(text, other) for other in others}
+    best = min(odd, key=odd.__getitem__)
+    return best if _MUCH_LESS * odd[best] < least else dialect
+
+
+def _odd_lines(text: str, dialect: Dialect) -> int:
+    """Counts the lines of rows with another number of cells than the first, or with quotes out of place."""
+    rows = _rows(text, dialect)
+    wrong = sum(1 + "".join(row).count("\n") for row in rows if len(row) != len(rows[0]))
+    lines = RowLines(dialect, cells=len(rows[0]) if rows else 0)
+    lines.add(text.encode("utf-8", "replace"))
+    if len(text) < _START_BYTES:
+        lines.add(b"")
+    odd = sum(row.lines for row in lines.odd().values() if row.flaw or row.doubt)
+    quoted = sum(any(map(_IN_QUOTES.fullmatch, row)) for row in rows) if dialect.quote != '"' else 0
+    return wrong + odd + quoted
+
+
+# --- Tables that no flag makes readable: what was done to them, and a command that undoes it.
+
+
+def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, has_header: bool) -> None:
+    """Raises InputError where the first rows, `text`, say what is wrong with the header or the quotes."""
+    rows = _rows(text if len(text) < _START_BYTES else text[: text.rfind("\n") + 1], dialect)
+    sign = {"\t": r"\t"}.get(dialect.delimiter) or re.sub(r"[/.*\[\]^$&\\]", r"\\\g<0>", dialect.delimiter)
+    if found := _EXCEL.match(text):
+        received, command = f"{found[0].strip()!r}, a line for Excel", "sed 1d"
+    elif dialect.quote == '"' and 2 * _with_blanks(rows[1:]) >= max(2, len(rows)):
+        received = f"blanks between {dialect.delimiter!r} and a quote, which is text then"
+        command = f"python3 -c {shlex.quote(_WITHOUT_BLANKS.format(json.dumps(dialect.delimiter)))}"
+    elif rows and has_header and (known := _misfit(rows, sign)):
+        received, command = known
+    elif _BETWEEN_BLANKS.match(text) and dialect.delimiter != " ":
+        received, command = "names in quotes with blanks between them", ""
+    else:
+        return
+    cat = {".gz": "zcat", ".bz2": "bzcat", ".zst": "zstdcat"}.get(path[path.rfind(".") :], "cat")
+    if command and not byte_streams.keeps_ascii_bytes(encoding):
+        command = f"iconv -f {encoding.replace('-le', 'le').replace('-be', 'be')} -t utf-8 | {command}"
+    raise InputError(
+        f"input {path}, first rows",
+        received=received,
+        expected=f"names of columns, then rows of as many cells with {dialect.delimiter!r} between them",
+        action=f"Run {cat} {shlex.quote(path)} | {command} > fixed.csv and read that."
+        if command
+        else "Give --delimiter=' '.",
+    )
+
+
+def _with_blanks(rows: Sequence[Sequence[str]]) -> int:
+    """Counts the rows in which a blank stands before a quote."""
+    return sum(any(map(_BLANK_AND_QUOTE.match, row)) for row in rows)
+
+
+def _misfit(rows: Sequence[Sequence[str]], sign: str) -> tuple[str, str] | None:
+    """Returns how a header differs by one cell from all rows, of at least two, and a command that mends it.
+
+    `sign` is the delimiter as sed writes it.
+    """
+    header, *others = rows
+    sizes = {len(row) for row in others}
+    if len(others) < 2 or len(sizes) > 1:
+        return None
+    surplus = sizes.pop() - len(header)
+    if surplus == -1 and not header[-1]:
+        return "a delimiter at the end of the header", rf"sed '1s/{sign}\(\r\?\)$/\1/'"
+    if surplus != 1:
+        return None
+    if any(row[-1] for row in others):
+        return (
+            "one name less than rows have cells, as where R writes names of rows",
+            f"sed '1s/^/row_name{sign}/'",
+        )
+    several_lines = any("\n" in cell for row in others for cell in row)
+    command = rf"sed '1s/\r\?$/{sign}unnamed&/'" if several_lines else rf"sed '2,$s/{sign}\(\r\?\)$/\1/'"
+    return "a delimiter at the end of each row", command
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -86,16 +211,17 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
 def format_dialect(values: Mapping[str, object]) -> str:
     """Formats in one line how the files are read, from the values of all flags."""
     delimiter = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "'|'"}
-    by = delimiter.get(str(values["delimiter"]), repr(values["delimiter"]))
+    by = delimiter.get(str(values["delimiter"]), repr(values["delimiter"])) + " (--delimiter)"
     names = "the first row names the columns"
     if values.get("column_names"):
         names = "the columns are named by --column_names"
     elif values["header"] == "no":
         names = "no header, so the columns are column_1, column_2, …"
-    return (
-        f"Read as CSV: cells between {by} (--delimiter), {values['encoding'].upper()} (--encoding), "
-        f"{names} (--header)."
-    )
+    if quote := values.get("quote"):
+        by += ", quotes are text (--quote=none)" if quote == NONE else f", in quotes {quote} (--quote)"
+    if escape := values.get("escape"):
+        by += f", {escape} before quotes that are text (--escape)"
+    return f"Read as CSV: cells between {by}, {values['encoding'].upper()} (--encoding), {names} (--header)."
 
 
 def _encoding(file: files.InputFile, start: bytes, *, guess: bool) -> str:
@@ -113,12 +239,11 @@ def _by_name(path: str) -> str:
     return "\t" if ".tsv" in path.rpartition("/")[2] else ","
 
 
-def _rows(text: str, delimiter: str) -> list[list[str]]:
+def _rows(text: str, dialect: Dialect) -> list[list[str]]:
     """The first rows that are not blank, as far as the csv module reads them."""
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     found: list[list[str]] = []
     with contextlib.suppress(csv.Error):  # a cell of more than 128 KiB
-        found.extend(itertools.islice(filter(None, rows), _ROWS))
+        found.extend(itertools.islice(filter(None, dialect.read(text)), _ROWS))
     return found
 
 

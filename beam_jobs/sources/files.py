@@ -7,7 +7,7 @@ import pathlib
 import re
 import stat
 import urllib.parse
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _OF_SYSTEMS = frozenset(
     ["Thumbs.db", "ehthumbs.db", "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata", "_common_metadata"]
 )
-_GZIP = b"\x1f\x8b"
+SNIFFED_BYTES = 12
 # The part of a glob before its first wildcard, which names directories.
 _FIXED_PART = re.compile(r"[^*?\[]*$|([^*?\[]*/)?")
 _NOT_ORDINARY = {
@@ -131,12 +131,17 @@ def open_seekable(path: str) -> pa.NativeFile:
     return pa.PythonFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED), mode="r")
 
 
-def open_stream(path: str, *, sniff: bool = False) -> pa.NativeFile:
-    """The bytes of a file, decompressed if its name or, where `sniff`, its first bytes say so."""
+def open_stream(path: str, *, is_compressed: Callable[[bytes], bool] | None = None) -> pa.NativeFile:
+    """The bytes of a file, decompressed if its name says so.
+
+    Args:
+      is_compressed: says, in place of the name, whether these first `SNIFFED_BYTES` are of gzip or zlib.
+    """
     compression = COMPRESSION.get(os.path.splitext(path)[1])  # noqa: PTH122 - it may be "gs://"
-    if sniff:
+    if is_compressed:
         with open_seekable(path) as stream:
-            compression = "gzip" if stream.read(2) == _GZIP else None
+            # Arrow's gzip reads zlib too.
+            compression = "gzip" if is_compressed(stream.read(SNIFFED_BYTES)) else None
     return pa.input_stream(open_seekable(path), compression=compression)
 
 

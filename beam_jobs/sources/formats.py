@@ -30,6 +30,7 @@ class Option:
     default: Any  # a string or, for a flag with a list, a tuple; empty: found, or that of the source
     help: str
     choices: tuple[str, ...] = ()  # empty: any value
+    usual: str = ""  # the value that a schema need not note
     parse: Callable[[Any], Any] = lambda value: value  # may raise InputError
 
 
@@ -76,6 +77,24 @@ FORMATS: Mapping[str, Format] = {
                 help="CHARACTER: separates CSV cells; \\t for a tab. The default is what infer_schema noted "
                 "in the schema, else what the first file shows.",
                 parse=lambda text: flags.separator(text or ","),
+            ),
+            Option(
+                flag="quote",
+                field="quote",
+                default="",
+                help="CHARACTER: encloses CSV cells; none: quotes are text. The default is found by "
+                'infer_schema, else ".',
+                parse=lambda text: flags.quoting(text, "quote", default='"'),
+                usual='"',
+            ),
+            Option(
+                flag="escape",
+                field="escape",
+                default="",
+                help="CHARACTER: stands in CSV cells before quotes, delimiters and line ends that are text, "
+                "such as \\; none: two quotes stand for one. The default is found as for --quote.",
+                parse=lambda text: flags.quoting(text, "escape", default="none"),
+                usual="none",
             ),
             Option(
                 flag="encoding",
@@ -130,9 +149,12 @@ def open_source(raw_format: str, values: Mapping[str, Any] | None = None) -> Sou
 def settings_of(source: Source) -> dict[str, Any]:
     """The flags from which `open_source` makes this source, without those that are empty or off."""
     known = next((known for known in FORMATS.values() if isinstance(source, known.source)), None)
-    fields = {option.flag: getattr(source, option.field) for option in (known.options if known else ())}
+    options = known.options if known else ()
+    fields = {option: getattr(source, option.field) for option in options}
     return {
-        flag: list(value) if isinstance(value, tuple) else value for flag, value in fields.items() if value
+        option.flag: list(value) if isinstance(value, tuple) else value
+        for option, value in fields.items()
+        if value and value != option.usual
     }
 
 
@@ -153,9 +175,7 @@ def format_of(
             "--format",
             received=f"nothing, and inputs {', '.join(given.location for given in inputs)}",
             expected=f"files whose names all end in one of {', '.join(endings)}",
-            action="These are images: give --format=images."
-            if _are_images(inputs)
-            else f"Give --format, one of {', '.join(formats)}.",
+            action=_what_to_give(_media(inputs), formats),
         )
     return found.pop()
 
@@ -171,11 +191,18 @@ def _of_files(given: Input, formats: Mapping[str, Format]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _are_images(inputs: Sequence[Input]) -> bool:
-    kinds = {
-        mimetypes.guess_type(file.path)[0] or "" for given in inputs for file in list_files(given, deep=True)
-    }
-    return bool(kinds) and all(kind.startswith("image/") for kind in kinds)
+def _what_to_give(media: set[str], formats: Mapping[str, Format]) -> str:
+    if media == {"image"}:
+        return "These are images: give --format=images."
+    if media and media <= {"audio", "video"}:
+        return f"No format reads {' or '.join(sorted(media))}: store pictures of it, or columns of numbers."
+    return f"Give --format, one of {', '.join(formats)}."
+
+
+def _media(inputs: Sequence[Input]) -> set[str]:
+    """Returns what the files are by their names: image, audio, …; empty text where a name does not tell."""
+    found = (file.path for given in inputs for file in list_files(given, deep=True))
+    return {(mimetypes.guess_type(path)[0] or "").partition("/")[0] for path in found}
 
 
 def _of_name(location: str, formats: Mapping[str, Format]) -> str | None:

@@ -12,6 +12,7 @@ from beam_jobs.sources.columns import NumberedRow, raw_rows
 from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, excerpt
 
 _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
+_KEY = 40  # characters of a name
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -60,7 +61,8 @@ def _object(line: bytes) -> dict:
 def _with_each_key_once(pairs: list[tuple[str, object]]) -> dict:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key twice")
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)[:_KEY]!r} twice")
     return found
 
 

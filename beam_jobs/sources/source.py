@@ -24,19 +24,22 @@ from pipeline.data.origins.files import Origin, place
 # --- Rows that cannot be converted.
 
 
-_RAW_LIMIT = 256  # characters of the offending text that are kept
+EXCERPT_BYTES = 256  # or characters, of the offending text, that are kept
 LISTED_LIMIT = 100_000  # rows that are listed; more are only counted, so that memory is bounded
+_SHOWN_DOUBTS = 100  # doubtful rows of a run
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """A row left out. `row` is its number, as `Origin` counts; None where a file is one row."""
+    """A row left out, or in doubt. `row` is its number, as `Origin` counts; None where a file is one row."""
 
     source: str
     row: int | None
     column: str | None = None  # None: the whole row
     reason: str
     raw: str = ""
+    lines: int = 1  # of the file that it takes
+    is_kept: bool = False  # the row was read, though it looks wrong: it is reported, and not counted
 
     @property
     def order(self) -> tuple:
@@ -49,6 +52,9 @@ class Rejected:
 
     reasons: dict[str, int]
     listed: tuple[Rejection, ...]
+    further_lines: int = 0  # of rows that take more than one
+    doubts: dict[str, int] = dataclasses.field(default_factory=dict)  # rows that were read, by reason
+    doubtful: tuple[Rejection, ...] = ()  # the first of these
 
     @property
     def rows(self) -> int:
@@ -59,60 +65,99 @@ NO_REJECTIONS = Rejected(reasons={}, listed=())
 
 
 def excerpt(raw: object) -> str:
-    """Returns `raw` for a message: bytes that are not UTF-8 are escaped, and `_RAW_LIMIT` characters kept."""
+    """Returns `raw` for a message: bytes that are not UTF-8 are escaped, and 256 characters are kept."""
     if isinstance(raw, bytes):
-        raw = raw[:_RAW_LIMIT].decode("utf-8", "backslashreplace")
-    return "" if raw is None else str(raw)[:_RAW_LIMIT]
+        raw = raw[:EXCERPT_BYTES].decode("utf-8", "backslashreplace")
+    return "" if raw is None else str(raw)[:EXCERPT_BYTES]
+
+
+@dataclasses.dataclass(eq=False)
+class _Collected:
+    reasons: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    listed: list[Rejection] = dataclasses.field(default_factory=list)
+    further_lines: int = 0
 
 
 class CollectRejected(beam.CombineFn):
     """Rejection* → Rejected; the result does not depend on the order of merging."""
 
-    def create_accumulator(self) -> tuple[collections.Counter, list[Rejection]]:
-        return collections.Counter(), []
+    def create_accumulator(self) -> tuple[_Collected, _Collected]:
+        return _Collected(), _Collected()  # the rows left out, and the doubtful ones
 
-    def add_input(self, accumulator: tuple, rejection: Rejection) -> tuple:
-        reasons, listed = accumulator
-        reasons[rejection.reason] += 1
-        listed.append(rejection)
+    def add_input(self, accumulator: tuple[_Collected, _Collected], rejection: Rejection) -> tuple:
+        collected = accumulator[rejection.is_kept]
+        collected.reasons[rejection.reason] += 1
+        collected.further_lines += rejection.lines - 1
+        collected.listed.append(rejection)
         # Cutting at twice the limit makes the sorting cost per row constant.
-        return reasons, _first(listed) if len(listed) >= 2 * LISTED_LIMIT else listed
+        if len(collected.listed) >= 2 * LISTED_LIMIT:
+            collected.listed = _first(collected.listed)
+        return accumulator
 
-    def merge_accumulators(self, accumulators: Iterable[tuple]) -> tuple:
-        reasons: collections.Counter = collections.Counter()
-        listed: list[Rejection] = []
-        for other_reasons, other_listed in accumulators:
-            reasons.update(other_reasons)
-            listed = _first([*listed, *other_listed])
-        return reasons, listed
+    def merge_accumulators(self, accumulators: Iterable[tuple[_Collected, _Collected]]) -> tuple:
+        merged = self.create_accumulator()
+        for accumulator in accumulators:
+            for whole, part in zip(merged, accumulator, strict=True):
+                whole.reasons.update(part.reasons)
+                whole.further_lines += part.further_lines
+                whole.listed = _first([*whole.listed, *part.listed])
+        return merged
 
-    def extract_output(self, accumulator: tuple) -> Rejected:
-        reasons, listed = accumulator
-        return Rejected(reasons=dict(sorted(reasons.items())), listed=tuple(_first(listed)))
+    def extract_output(self, accumulator: tuple[_Collected, _Collected]) -> Rejected:
+        left_out, doubtful = accumulator
+        return Rejected(
+            reasons=dict(sorted(left_out.reasons.items())),
+            listed=tuple(_first(left_out.listed)),
+            further_lines=left_out.further_lines,
+            doubts=dict(sorted(doubtful.reasons.items())),
+            doubtful=tuple(_first(doubtful.listed)[:_SHOWN_DOUBTS]),
+        )
 
 
 def save_rejections(rejected: Rejected, path: pathlib.Path) -> None:
     """Writes JSON Lines, one rejected row a line, in the order of their origins."""
-    lines = (json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rejected.listed)
+    lines = (json.dumps(_document(row), ensure_ascii=False) for row in rejected.listed)
     path.parent.mkdir(exist_ok=True)
     # A file's name need not be UTF-8: what is not becomes an escape of JSON.
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="backslashreplace")
 
 
+def _document(row: Rejection) -> dict[str, object]:
+    document = {name: getattr(row, name) for name in ("source", "row", "column", "reason", "raw")}
+    return document | ({"lines": row.lines} if row.lines > 1 else {})
+
+
 def check_rejection_limit(rejected: Rejected, *, rows_read: int, limit: float, examples: int = 5) -> None:
-    """Raises InputError, with counts and examples, if more than `limit` of the rows were rejected."""
-    if rejected.rows <= limit * rows_read:
+    """Raises InputError, with counts and examples, if more than `limit` of the rows were rejected.
+
+    A row of several lines counts as so many: it may have swallowed other rows.
+    """
+    further = rejected.further_lines
+    if rejected.rows + further <= limit * (rows_read + further):
         return
+    of_lines = f", which take {rejected.rows + further:,} lines" if further else ""
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
+    cause = likely_cause(rejected.reasons, rows=0 if further else rows_read)
     first = "; ".join(map(_format, rejected.listed[:examples]))
     raise InputError(
         "rows that cannot be converted",
-        received=f"{rejected.rows:,} of {rows_read:,} rows ({reasons})",
+        received=f"{rejected.rows:,} of {rows_read:,} rows{of_lines} ({reasons})",
         expected=f"at most a fraction of {limit:g} of them (--max_rejected_fraction)",
         action="Nothing was published. Correct the data or the schema, or allow for such rows to be left "
-        f"out with --max_rejected_fraction. {likely_cause(rejected.reasons, rows=rows_read)}"
+        f"out with --max_rejected_fraction. {cause}"
         f"The first of them: {first}",
     )
+
+
+def format_doubts(doubts: Mapping[str, int], doubtful: Sequence[Rejection]) -> Iterator[str]:
+    """Formats a line for each reason to doubt rows that were read, with the first such row."""
+    for reason, count in doubts.items():
+        first = next((row for row in doubtful if row.reason == reason), None)
+        if first:
+            yield (
+                f"{first.source} line {first.row:,}: {reason} ({count:,} such rows). "
+                f"{_DOUBTS.get(reason, '')}It begins {first.raw[:60]!r}."
+            )
 
 
 def _format(row: Rejection) -> str:
@@ -189,6 +234,8 @@ class RawRows:
     ids: pa.Array | None = None  # [rows], what identifies each; None: the cells that the schema reads do
     groups: pa.Array | None = None  # [rows]; a group goes to one split; None: each row is its own group
     rejected: tuple[Rejection, ...] = ()
+    doubtful: tuple[Rejection, ...] = ()  # rows among `columns` that look wrong
+    spans: Mapping[int, int] = dataclasses.field(default_factory=dict)  # row number → lines, if several
     sparse: bool = False  # rows name their columns: a column may be absent, and is missing in all rows then
     undecoded: bool = False  # binary cells are text, not an image's own bytes
     directory: str = ""  # what relative paths in cells start from
@@ -199,6 +246,13 @@ class RawRows:
     def rows_read(self) -> int:
         return self.columns.num_rows + len(self.rejected)
 
+    def reported(self, rejected: Iterable[Rejection]) -> Iterator[Rejection]:
+        """Yields rows that cannot be read, those of `columns` that are `rejected`, and the doubtful ones."""
+        yield from self.rejected
+        for row in rejected:
+            yield dataclasses.replace(row, lines=self.spans[row.row]) if row.row in self.spans else row
+        yield from self.doubtful
+
     def column(self, name: str) -> pa.Array:
         """The cells of a column, [rows]."""
         if self.sparse and name not in self.columns.schema.names:
@@ -208,7 +262,8 @@ class RawRows:
     def without_first(self, rows: int) -> "RawRows":
         """Returns all but the first `rows` rows; only where all are of one file."""
         numbers = None if self.numbers is None else self.numbers[rows:]
-        return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers)
+        doubtful = tuple(row for row in self.doubtful if numbers is not None and row.row in numbers)
+        return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers, doubtful=doubtful)
 
     def places(self, input_split: InputSplit) -> np.ndarray:
         """Returns numbers of file and row, uint64 [rows], as `pipeline/data/origins` packs them."""
@@ -246,10 +301,21 @@ _BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
 _OTHER_ENCODING = "Likely the file has another encoding (--encoding, such as latin-1)."
 _BETWEEN_CELLS = re.compile(r"[,;\t|]")
 _OTHER_DELIMITER = "Likely another character is between the cells (--delimiter)."
+TEXT_BEHIND = "text behind a closing quote"
+ESCAPED = "text behind a closing quote that follows a backslash"
+UNCLOSED = "a quote that is not closed"
+SEVERAL_ROWS = "a quoted cell holds line ends, and its lines have as many delimiters as the header"
+_DOUBTS = {SEVERAL_ROWS: "If each of its lines is a row, and quotes are text, give --quote=none. "}
 # By a part of the rejection's reason.
 _CAUSES = {
-    " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are not "
-    "closed, the first row is no header (--header=no), or --column_names names too few or too many.",
+    ESCAPED: "Likely a backslash stands before quotes within cells: give --escape='\\'.",
+    TEXT_BEHIND: "Likely quotes are a part of the text: give --quote=none.",
+    UNCLOSED: "Likely quotes are a part of the text: give --quote=none.",
+    " twice)": "To keep the last value of each key: python3 -c 'import json, sys; [print(json.dumps("
+    "json.loads(line))) for line in sys.stdin if line.strip()]' < FILE > NEW.jsonl",
+    " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are text "
+    "(--quote=none) or are not closed, the first row is no header (--header=no), or --column_names names too "
+    "few or too many.",
     NOT_UTF_8: _OTHER_ENCODING,
     "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), another "
     "format (--format), or in another encoding than UTF-8.",
@@ -272,17 +338,21 @@ def cause_of_names(names: Iterable[str], *, otherwise: str) -> str:
     return _OTHER_DELIMITER if len(names) == 1 and _BETWEEN_CELLS.search(names[0]) else otherwise
 
 
-def check_readable(reasons: Mapping[str, int], *, rows: int, path: str) -> None:
-    """Raises InputError if more than 5% of `rows` cannot be read, for `reasons` that are counted."""
-    wrong = sum(reasons.values())
-    if wrong <= MOST_WRONG * rows:
+def check_readable(reasons: Mapping[str, int], *, rows: int, path: str, further_lines: int = 0) -> None:
+    """Raises InputError if more than 5% of `rows` cannot be read, for `reasons` that are counted.
+
+    Those rows take so many `further_lines`: a row of several lines counts as so many.
+    """
+    wrong, all_lines = sum(reasons.values()) + further_lines, rows + further_lines
+    if wrong <= MOST_WRONG * all_lines:
         return
     counted = ", ".join(
         f"{reasons[reason]:,} × {reason}" for reason in sorted(reasons, key=reasons.get)[:-4:-1]
     )
     raise InputError(
         f"input {path}",
-        received=f"{wrong:,} of {rows:,} rows that cannot be read ({counted})",
+        received=f"{wrong:,} of {all_lines:,} {'lines' if further_lines else 'rows'} that cannot be read "
+        f"({counted})",
         expected=f"at most {MOST_WRONG:.0%} of them",
-        action=likely_cause(reasons, rows=rows).strip() or "Correct the file.",
+        action=likely_cause(reasons, rows=0 if further_lines else rows).strip() or "Correct the file.",
     )

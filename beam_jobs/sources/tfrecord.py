@@ -1,4 +1,4 @@
-"""TFRecord files of `tf.train.Example` that others wrote, plain or gzip, whatever their name."""
+"""TFRecord files of `tf.train.Example` that others wrote, plain, gzip or zlib, whatever their name."""
 
 import dataclasses
 import datetime
@@ -24,6 +24,7 @@ from pipeline.data.schema.schema import Schema
 # --- The records of a TFRecord file.
 
 
+_GZIP = b"\x1f\x8b"
 _READ_BYTES = 8 << 20  # 8 MiB
 _RECORD_BYTES = 128 << 20  # 128 MiB: a worker holds a record several times
 
@@ -53,12 +54,18 @@ def read_frames(stream: pa.NativeFile, path: str) -> Iterator[Frame]:
         offset += FRAME_BYTES + length
 
 
+def _is_compressed(start: bytes) -> bool:
+    """Returns whether a file is compressed as TensorFlow does, GZIP or ZLIB, and no record begins it."""
+    is_zlib = start[:1] == b"\x78" and int.from_bytes(start[:2]) % 31 == 0
+    return payload_bytes(start) is None and (is_zlib or start.startswith(_GZIP))
+
+
 def _frame_error(path: str, offset: int, received: str) -> InputError:
     return InputError(
         f"input {path}, byte {offset:,}",
         received=received,
         expected="TFRecords: length, checksum, payload, checksum",
-        action="Check that this is a complete TFRecord file (gzip is recognised); or leave it out.",
+        action="Check that this is a complete TFRecord file (gzip and zlib are recognised); or leave it out.",
     )
 
 
@@ -83,7 +90,7 @@ class ExampleFiles:
     def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         [path] = input_split.paths
         try:
-            with files.open_stream(path, sniff=True) as stream:
+            with files.open_stream(path, is_compressed=_is_compressed) as stream:
                 numbered = enumerate(read_frames(stream, path), 1)
                 for batch in in_batches(
                     numbered, at_most=self.batch_rows, size=lambda frame: len(frame[1].payload)
@@ -146,7 +153,7 @@ def _error(path: str, received: str) -> InputError:
     return InputError(
         f"input {path}",
         received=received,
-        expected="TFRecords of tf.train.Example, plain or gzip",
+        expected="TFRecords of tf.train.Example, plain, gzip or zlib",
         action="Convert it to Examples first, one a row, or leave it out.",
     )
 

@@ -286,7 +286,11 @@ class TokenRows:
         for raw in self.source.read(input_split):
             lines = max(lines, raw.lines)
             texts, rejected = self._texts(raw, input_split)
-            yield from self._raw_rows(input_split, _Waiting(), rejected=(*raw.rejected, *rejected))
+            # The doubtful rows are among those that are reported.
+            reported = tuple(raw.reported(rejected))
+            left_out = tuple(row for row in reported if not row.is_kept)
+            for rows in self._raw_rows(input_split, _Waiting(), rejected=left_out):
+                yield dataclasses.replace(rows, doubtful=raw.doubtful)
             places = iter(_places(raw, texts))
             for tokens, is_last in self._encoded(texts):
                 if not waiting.is_open:

@@ -18,7 +18,7 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.origins import reader
-from pipeline.data.origins.files import ANY_LINE_END, Entry
+from pipeline.data.origins.files import Entry, ends_of_rows
 from pipeline.data.origins.reader import RawRow, raw_rows
 from pipeline.data.preprocessing import requests
 from pipeline.data.preprocessing.preprocess import BY_TYPE, Preprocess
@@ -123,6 +123,13 @@ class RawCells:
         raw = dataset.schema.raw_files
         self._is_readable = str(raw.get("encoding", "")).lower() in _UTF_8
         self._delimiter = {"\\t": "\t"}.get(str(raw.get("delimiter")), str(raw.get("delimiter") or ","))
+        quote, escape = str(raw.get("quote", '"')), str(raw.get("escape", "none"))
+        self._line_ends = ends_of_rows(quote=quote, escape=escape)
+        self._quoting = {
+            "quotechar": None if quote == "none" else quote,
+            "quoting": csv.QUOTE_NONE if quote == "none" else csv.QUOTE_MINIMAL,
+            "escapechar": None if escape == "none" else escape,
+        }
         names = raw.get("column_names") or ()
         self._names = tuple(names.split(",") if isinstance(names, str) else names)
         self._has_header = raw.get("header", "yes") == "yes" and not self._names
@@ -145,7 +152,8 @@ class RawCells:
 
     def _split(self, text: str) -> list[str]:
         try:
-            return next(csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter), [])
+            text = io.StringIO(text, newline="")
+            return next(csv.reader(text, delimiter=self._delimiter, **self._quoting), [])
         except csv.Error:
             return []
 
@@ -164,7 +172,7 @@ class RawCells:
         if not path.is_file():
             return ()
         whole = Entry(name=path.name, file_bytes=path.stat().st_size)
-        first = reader.text_rows(path, whole, [1], ANY_LINE_END).get(1, "")
+        first = reader.text_rows(path, whole, [1], self._line_ends).get(1, "")
         return self._split(first.removeprefix("\ufeff"))
 
 

@@ -177,6 +177,14 @@ def test_bad_rows_are_listed_and_the_others_predicted(model: pathlib.Path, peopl
     assert (json.loads(listed)["row"], json.loads(listed)["raw"]) == (22, "old")
 
 
+def test_a_cell_that_swallowed_rows_is_told_with_its_line(
+    model: pathlib.Path, people: pathlib.Path, capsys: pytest.CaptureFixture
+):
+    people.write_bytes(b'note,age,height,city\n"one,30,1.7,Bern\ntwo",31,1.8,Bern\n')
+    assert run(model, people)["rows_predicted"] == 1
+    assert "warning    people.csv line 2: a quoted cell holds line ends" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("csv", "message"),
     [

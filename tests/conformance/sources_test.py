@@ -179,6 +179,12 @@ def test_folders_of_images_are_told_their_format(tmp_path: pathlib.Path):
         format_of([Input(location=str(tmp_path))])
 
 
+def test_folders_of_sound_get_no_advice_to_give_a_format(tmp_path: pathlib.Path):
+    (tmp_path / "1.wav").touch()
+    with pytest.raises(InputError, match="No format reads audio"):
+        format_of([Input(location=str(tmp_path))])
+
+
 def test_the_flags_of_a_format_reach_its_source():
     assert open_source("csv", {"delimiter": "\\t", "column_names": ["a", "b"]}) == open_source(
         "csv", {"delimiter": "\t", "column_names": ("a", "b"), "text_unit": "document"}

@@ -211,6 +211,20 @@ def absolute(value: str | os.PathLike) -> pathlib.Path:
     return path.resolve() if ".." in path.parts else path.absolute()
 
 
+def quoting(text: str, flag: str, *, default: str) -> str:
+    """Returns the one character that encloses or escapes, or "none"; raises InputError."""
+    if text in ("", "none"):
+        return text or default
+    if len(text) != 1 or not text.isascii() or text.isalnum() or text in " \t\r\n":
+        raise InputError(
+            f"--{flag}",
+            received=repr(text),
+            expected="one ASCII character that is no letter, digit or blank, or none",
+            action=f"Write --{flag}='\\' for a backslash, --{flag}=none for no such character.",
+        )
+    return text
+
+
 def separator(text: str) -> str:
     r"""One character, of which `\t` is the one that shells make hard to type; raises InputError."""
     separator = text.replace("\\t", "\t")

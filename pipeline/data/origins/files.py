@@ -37,7 +37,7 @@ ID_BYTES = 16
 HEAD_BYTES = _FILE_HEAD.size
 
 
-LINE_FEED, ANY_LINE_END = "\n", "any"  # as `line_ends`; "any": also \r\n, and \r alone
+LINE_FEED, ANY_LINE_END = "\n", "any"  # as `line_ends`; "any": also \r\n, and \r alone; see `ends_of_rows`
 
 
 class Entry(NamedTuple):
@@ -52,6 +52,11 @@ class Entry(NamedTuple):
 class Folder(NamedTuple):
     root: str  # directory that their names are relative to
     line_ends: str = ""  # LINE_FEED or ANY_LINE_END; empty: their rows are not numbered by lines
+
+
+def ends_of_rows(*, quote: str, escape: str) -> str:
+    """Returns `line_ends` of CSV: any that are neither in quotes nor behind an escape ("none": no such)."""
+    return ANY_LINE_END if (quote, escape) == ('"', "none") else f"{ANY_LINE_END} {quote} {escape}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -328,11 +328,9 @@ _BLOCK = 1 << 20
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open}
 _UNREADABLE = (".zst",)  # not in the standard library
 _LF = ord("\n")
-# A cell in quotes, or the end of a row. A quote within a cell, as in `5" pipe`, begins nothing: what stands
-# before it is no delimiter. Which character is one is not known here; a letter, a space or a bracket is none.
-_QUOTED_OR_END = re.compile(
-    rb"""(?:\A|(?<=\t)|(?<=[^\w\s"'()\[\]{}<>\x80-\xff]))"[^"]*(?:""[^"]*)*(?P<close>"?)|\n"""
-)
+# Before a cell in quotes. A quote within a cell, as in `5" pipe`, begins nothing: what stands before it is no
+# delimiter. Which character is one is not known here; a letter, a space or a bracket is none.
+_BEFORE_CELL = rb"""(?:\A|(?<=\t)|(?<=[^\w\s"'()\[\]{}<>\x80-\xff]))"""
 
 
 def text_rows(path: pathlib.Path, part: Entry, lines: Collection[int], line_ends: str) -> dict[int, str]:
@@ -357,7 +355,7 @@ def _blocks(file: IO[bytes], line_ends: str) -> Iterator[bytes]:
     held = b""
     for _ in range(_MOST_READ // _BLOCK):
         block = file.read(_BLOCK)
-        if line_ends == ANY_LINE_END:
+        if line_ends.startswith(ANY_LINE_END):
             block, held = held + block, b""
             if block.endswith(b"\r") and len(block) > 1:  # perhaps a \n follows
                 block, held = block[:-1], b"\r"
@@ -394,9 +392,21 @@ def _starting_on(blocks: Iterator[bytes], lines: Collection[int]) -> dict[int, b
 
 def _row(text: bytes, line_ends: str) -> bytes:
     """The row that `text` begins with: a cell of CSV that is in quotes may be of several lines."""
-    for found in _QUOTED_OR_END.finditer(text) if line_ends == ANY_LINE_END else ():
+    for found in _cell_or_end(line_ends).finditer(text) if line_ends.startswith(ANY_LINE_END) else ():
         if found[0] == b"\n":
             return text[: found.start()]
-        if not found["close"]:
+        if found.groupdict().get("close") == b"":
             break  # the cell is longer than a row may be
     return text.partition(b"\n")[0].removesuffix(b"\r")
+
+
+@functools.cache
+def _cell_or_end(line_ends: str) -> re.Pattern[bytes]:
+    """A pattern of what may hold a line end, a cell in quotes or an escape, and of the end of a row."""
+    quote, escape = map(str.encode, line_ends.split(" ")[1:] or ('"', "none"))
+    found = [] if escape == b"none" else [re.escape(escape) + rb"."]
+    if quote != b"none":
+        within = b"".join(map(re.escape, (quote, b"" if escape == b"none" else escape)))
+        parts = b"|".join([rb"[^%b]++" % within, 2 * re.escape(quote), *found])
+        found.append(rb"%b%b(?:%b)*+(?P<close>%b?)" % (_BEFORE_CELL, quote, parts, quote))
+    return re.compile(b"|".join([*found, rb"\n"]), re.DOTALL)

@@ -51,6 +51,20 @@ def test_cells_of_csv_are_found_again(tmp_path):
         assert cells["work"] == WORK[age].strip('"')
 
 
+def test_cells_of_csv_with_an_escape_or_without_quotes_are_found_again(tmp_path):
+    for quote, escape, work in (("none", "none", '"State'), ('"', "\\", 'a "big" one')):
+        folder = tmp_path / str(len(work))
+        folder.mkdir()
+        written = work if quote == "none" else '"a \\"big\\" one"'
+        lines = [f"{age},{written},a,{'yes' if age % 2 else 'no'}" for age in range(20, 50)]
+        schema = dataclasses.replace(SCHEMA, raw_files={"quote": quote, "escape": escape})
+        source = CsvFiles(quote=quote, escape=escape)
+        text = "\n".join(["age,work,kind,rich", *lines])
+        found = cells_by_age(dataset_of(folder, "people.csv", text, source, schema=schema))
+        assert len(found) > 10
+        assert {cells["work"] for cells in found.values()} == {work}
+
+
 def test_files_without_a_header_and_of_tabs(tmp_path):
     names = ("age", "work", "kind", "rich")
     remembered = {"column_names": list(names), "delimiter": "\\t"}

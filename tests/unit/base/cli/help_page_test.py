@@ -13,7 +13,7 @@ from tests.commands.command_lines_test import COMMANDS, answer
 from tests.house.imports import ROOT
 
 OF_SOURCES = {
-    *("format", "column_names", "delimiter", "encoding", "header"),
+    *("format", "column_names", "delimiter", "quote", "escape", "encoding", "header"),
     *("path_root", "text_unit", "tokenizer", "text_column"),
 }
 SHOWN_FLAG = re.compile(r"^  --(?:\[no\])?([a-z_]+)\S*\n      ", re.MULTILINE)

@@ -201,3 +201,22 @@ def test_blocks_hold_the_rows_of_the_same_conversion_in_the_same_order(tmp_path:
     read = read_with_tfds(tmp_path / "blocks")
     rows = [np.frombuffer(block["rows"], blocks.row_dtype(schema))[: block["count"]] for block in read]
     assert np.concatenate(rows)["x"].tolist() == by_row
+
+
+def test_a_row_of_several_lines_counts_as_so_many_and_one_that_was_read_is_told(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
+):
+    note = Text(name="note")
+    schema = dataclasses.replace(PEOPLE, features=(note, *PEOPLE.features))
+    rows = [f"note,{row}" for row in people_csv(10).decode().splitlines()]
+    kept = '"one,30,1.7,Bern,no\ntwo",31,1.8,Bern,no'
+    left_out = kept.replace("31", "old")
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join([*rows, kept, left_out]) + "\n")
+    with pytest.raises(InputError, match=r"1 of 12 rows, which take 2 lines \(1 × not a whole number"):
+        converted(str(path), tmp_path / "out", source=CsvFiles(), schema=schema, rejected=1.5 / 12)
+    dataset = converted(str(path), tmp_path / "out", source=CsvFiles(), schema=schema, rejected=0.16)
+    assert (dataset.manifest.rows_written, dataset.manifest.rows_rejected) == (11, 1)
+    assert "warning    people.csv line 12: a quoted cell holds line ends" in capsys.readouterr().err
+    [rejected] = (tmp_path / "out" / "rejected" / "rejected.jsonl").read_text().splitlines()
+    assert '"row": 14, "column": "age"' in rejected and rejected.endswith('"lines": 2}')

@@ -13,7 +13,13 @@ from pipeline.base.errors import InputError
 def outcome(*, path: str = "/data/_tmp/run/a", file_name: str = "a") -> Outcome:
     return Outcome(
         rows_read=4,
-        rejected=Rejected(reasons={"bad": 1}, listed=(Rejection(source="f", row=1, reason="bad"),)),
+        rejected=Rejected(
+            reasons={"bad": 1},
+            listed=(Rejection(source="f", row=1, reason="bad", lines=3),),
+            further_lines=2,
+            doubts={"odd": 1},
+            doubtful=(Rejection(source="f", row=2, reason="odd", is_kept=True),),
+        ),
         files=(WrittenFile(path=path, file_name=file_name, rows=3, bytes=9, sha256="0"),),
         statistics={"train": bytes(range(256)), "test": b""},
         lines={"f": 12, "f from byte 9": 3},

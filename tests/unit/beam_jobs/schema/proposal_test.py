@@ -18,6 +18,21 @@ from pipeline.base.errors import InputError
 from tests.conformance.pictures.subtypes import exif
 
 
+def test_folders_without_a_single_image_are_refused(tmp_path: pathlib.Path):
+    for name in ("cat/1.wav", "dog/2.wav"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"RIFF1234WAVEfmt ")
+    with pytest.raises(InputError, match=r"2 files that are no images, such as .*cat/1\.wav"):
+        propose_from(ImageFolders(), [Input(location=str(tmp_path))], max_rows=10)
+
+
+def test_a_cell_that_swallowed_rows_is_told_with_its_line(tmp_path: pathlib.Path):
+    (tmp_path / "a.csv").write_text('text,count,rich\na,1,no\n"b is,2,no\nc by",3,yes\n' + "d,4,no\n" * 50)
+    proposal = propose_from(CsvFiles(), [Input(location=str(tmp_path / "a.csv"))], label="rich", max_rows=99)
+    assert proposal.review[0].startswith("a.csv line 3: a quoted cell holds line ends, and")
+    assert "give --quote=none" in proposal.review[0]
+
+
 @pytest.mark.parametrize(
     ("file", "name"),
     [

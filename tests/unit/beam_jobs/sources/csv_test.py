@@ -1,17 +1,21 @@
 """CSV files: every row knows its number, whatever stands around it."""
 
+import csv
+import dataclasses
 import gzip
 import os
 import pathlib
 import resource
+from collections.abc import Iterator
 from unittest import mock
 
 import hypothesis
 import pyarrow as pa
 import pytest
 
-from beam_jobs.sources import csv
+from beam_jobs.sources import csv_rows
 from beam_jobs.sources.csv import CsvFiles, CsvStream
+from beam_jobs.sources.csv_rows import Dialect
 from beam_jobs.sources.source import Input
 from pipeline.base.errors import InputError
 from tests.shared import forked, raw_rows
@@ -209,27 +213,181 @@ def test_rows_begin_where_a_careful_reader_says(block_bytes: int, content: str):
     """Against a state machine that goes byte by byte."""
     data = content.encode()
     expected = _row_starts(content)
-    with mock.patch.object(csv, "_BLOCK_BYTES", block_bytes):
-        find = csv.RowStarts(delimiter=",")
+    with mock.patch.object(csv_rows, "_BLOCK_BYTES", block_bytes):
+        find = csv_rows.RowStarts(Dialect())
         stream = pa.BufferReader(data)
         found = [find(stream, place) for place in range(1, len(data) + 1)]
     assert found == [min((s for s in expected if s >= p), default=len(data)) for p in range(1, len(data) + 1)]
 
 
 def _row_starts(content: str) -> list[int]:
-    starts, quoted, closed, fresh = [], False, False, True
-    for place, character in enumerate(content):
-        ends = character == "\n" or (character == "\r" and content[place + 1 : place + 2] != "\n")
-        if character == '"' and quoted:
-            quoted, closed, fresh = False, True, False
-        elif character == '"' and (fresh or closed):
-            quoted, closed, fresh = True, False, False
-        elif quoted:
+    return [row.end for row in careful_rows(content, Dialect()) if content[row.end - 1] in "\n\r"]
+
+
+@dataclasses.dataclass
+class CarefulRow:
+    """A row as a state machine finds it, character by character."""
+
+    line: int
+    end: int = 0  # offset behind it
+    lines: int = 1
+    cells: list[str] = dataclasses.field(default_factory=lambda: [""])
+    is_blank: bool = True
+    is_flawed: bool = False
+
+
+def careful_rows(content: str, dialect: Dialect) -> Iterator[CarefulRow]:
+    """Yields all rows, blank ones too; `is_flawed`: text behind a closing quote, or one never closed."""
+    row, place, line, state = CarefulRow(line=1), 0, 1, "fresh"
+    while place < len(content):
+        character, following = content[place], content[place + 1 : place + 2]
+        place += 1
+        line += character == "\n" or (character == "\r" and following != "\n")
+        special = (dialect.quote, dialect.escape, dialect.delimiter, "\n", "\r")
+        if character == dialect.escape and following and following in special:
+            row.cells[-1] += following
+            place += 1
+            line += following == "\n" or (following == "\r" and content[place : place + 1] != "\n")
+        elif character == dialect.quote and state == "quoted":
+            if following == dialect.quote:
+                row.cells[-1] += character
+                place += 1
+            else:
+                state = "closed"
+            continue
+        elif character == dialect.quote and state == "fresh":
+            row.is_blank, state = False, "quoted"
+            continue
+        elif state != "quoted" and character == dialect.delimiter:
+            row.cells.append("")
+            row.is_blank, state = False, "fresh"
+            continue
+        elif state != "quoted" and character in "\r\n":
+            place += character == "\r" and following == "\n"
+            line += character == "\r" and following == "\n"
+            row.end, row.lines = place, line - row.line
+            yield row
+            row, state = CarefulRow(line=line), "fresh"
             continue
         else:
-            closed, fresh = False, character in ",\n\r"
-            starts += [place + 1] if ends else []
-    return starts
+            row.cells[-1] += character
+        row.is_blank = False
+        row.is_flawed |= state == "closed" and character not in " \t"
+        state = "plain" if state == "fresh" else state
+    if not row.is_blank:
+        row.end, row.lines = place, line - row.line + (content[-1] not in "\r\n")
+        row.is_flawed |= state == "quoted"
+        yield row
+
+
+DIALECTS = (
+    Dialect(),
+    Dialect(escape="\\"),
+    Dialect(quote="none"),
+    Dialect(quote="none", escape="\\"),
+    Dialect(quote="'", delimiter=";"),
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@hypothesis.given(data=hypothesis.strategies.data(), at_once=hypothesis.strategies.integers(1, 9))
+@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_every_row_is_read_or_rejected_as_a_careful_reader_finds_it(
+    path: pathlib.Path, dialect: Dialect, data: hypothesis.strategies.DataObject, at_once: int
+):
+    signs = "a" + dialect.delimiter + dialect.quote.replace("none", '"') + "\n\r \\"
+    content = data.draw(hypothesis.strategies.text(signs, max_size=40)) + "a" + dialect.delimiter + "a\n"
+    expected = [row for row in careful_rows(content, dialect) if not row.is_blank]
+    path.write_bytes(content.encode())
+    source = CsvFiles(column_names=("a", "b"), **dataclasses.asdict(dialect))
+    with mock.patch.object(csv_rows, "_AT_ONCE", at_once):
+        read = raw_rows.read(source, path)
+    rows = {
+        int(number): [cell.decode() for cell in cells.values()]
+        for raw in read
+        for number, cells in zip(
+            raw.numbers if raw.numbers is not None else (), raw.columns.to_pylist(), strict=True
+        )
+    }
+    good = [row for row in expected if len(row.cells) == 2 and not row.is_flawed]
+    assert rows == {row.line: row.cells for row in good}
+    assert {(left.row, left.lines) for raw in read for left in raw.rejected} == {
+        (row.line, row.lines) for row in expected if row not in good
+    }
+    spans = {line: lines for raw in read for line, lines in raw.spans.items()}
+    assert spans == {row.line: row.lines for row in good if row.lines > 1}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@pytest.mark.parametrize("split_bytes", [40, 1 << 20])
+def test_what_python_writes_is_read_as_it_was(path: pathlib.Path, dialect: Dialect, split_bytes: int):
+    has_escape, has_quote = dialect.escape != "none", dialect.quote != "none"
+    cells = [
+        "",
+        "plain",
+        f"a{dialect.delimiter}b",
+        'say "hi"',
+        "C:\\new\\",
+        "it's",
+        "two\nlines",
+        "'",
+        '"',
+        "größe",
+    ]
+    if not has_escape and not has_quote:
+        cells = [cell for cell in cells if not set(cell) & {dialect.delimiter, "\n"}]
+    table = [[one, other] for one in cells for other in cells if one or other]
+    with path.open("w", newline="") as file:
+        csv.writer(
+            file,
+            delimiter=dialect.delimiter,
+            quotechar=dialect.quote if has_quote else None,
+            quoting=csv.QUOTE_MINIMAL if has_quote else csv.QUOTE_NONE,
+            doublequote=not has_escape,
+            escapechar=dialect.escape if has_escape else None,
+            lineterminator="\n",
+        ).writerows([["a", "b"], *table])
+    source = CsvFiles(block_bytes=256, split_bytes=split_bytes, **dataclasses.asdict(dialect))
+    assert [[cell.decode() for cell in row.values()] for row in raw_rows.cells(source, path)] == table
+
+
+STRAY = (
+    "text,count,answer\n"
+    '"Hello 10 is what,1,no\nword 11 of it,7,yes\nWho said 60 good bye",3,no\n'
+    'plain,1,no\n"He said \\"hi\\" 0",4,yes\n"two\nlines",5,no\n"behind" it,6,no\n"blank" ,7,no\n'
+    'last,8,"not closed\n'
+)
+
+
+def test_rows_that_quotes_spoil_are_told_with_their_lines(path: pathlib.Path):
+    path.write_text(STRAY)
+    read = raw_rows.read(CsvFiles(), path)
+    assert [row["count"] for raw in read for row in raw.columns.to_pylist()] == [b"3", b"1", b"5", b"7"]
+    rejected = [(row.row, row.lines, row.reason) for raw in read for row in raw.rejected]
+    assert rejected == [
+        (6, 1, "text behind a closing quote that follows a backslash"),
+        (9, 1, "text behind a closing quote"),
+        (11, 1, "a quote that is not closed"),
+    ]
+    [doubt] = [row for raw in read for row in raw.doubtful]
+    assert (doubt.row, doubt.lines, doubt.is_kept) == (2, 3, True)
+    assert doubt.raw.startswith('"Hello 10 is what,1,no')
+
+
+@pytest.mark.parametrize(
+    ("row", "is_doubtful"),
+    [
+        ('"x,1,no\ny",2,no', True),
+        ('"x, and more,1,no\ny,2,no\nz",3,no', True),
+        ('"x\n\ny",2,no', False),
+        ('"Dear all,\nthis, or that\nbye",2,no', False),
+    ],
+)
+def test_a_cell_of_several_lines_is_doubtful_where_these_look_like_rows(
+    path: pathlib.Path, row: str, is_doubtful: bool
+):
+    path.write_text(f"text,count,answer\n{row}\n")
+    assert any(raw.doubtful for raw in raw_rows.read(CsvFiles(), path)) is is_doubtful
 
 
 def test_a_column_takes_little_memory(path: pathlib.Path):

@@ -1,6 +1,8 @@
 """How a CSV file is written is found from its rows."""
 
+import gzip
 import pathlib
+import subprocess
 
 import pytest
 
@@ -93,6 +95,89 @@ def test_a_few_damaged_rows_of_utf_8_are_left_to_the_rows(tmp_path: pathlib.Path
 )
 def test_a_header_is_told_from_a_row(content: str, header: str, tmp_path: pathlib.Path):
     assert found(tmp_path / "a.csv", content.encode())["header"] == header
+
+
+PLAIN = "".join(f"word {i},{i},{'yes' if i % 2 else 'no'}\n" for i in range(60))
+HEADER = "text,count,answer\n"
+STRAY = HEADER + "".join(
+    f'"Hello {i} is what,{i},no\nword {i} of it,{i},yes\nWho said {i} good bye",{i},no\n' for i in range(60)
+)
+ESCAPED = HEADER + "".join(f'"He said \\"hi, {i}\\"",{i},yes\n"plain, {i}",{i},no\n' for i in range(60))
+SINGLE = HEADER + "".join(f"'it''s, {i}',{i},'yes'\n" for i in range(60))
+
+
+@pytest.mark.parametrize(
+    ("content", "quotes", "first", "rows"),
+    [
+        (HEADER + PLAIN, {}, "word 0", 60),
+        (STRAY, {"quote": "none"}, '"Hello 0 is what', 180),
+        (STRAY.replace(",", "\t"), {"quote": "none"}, '"Hello 0 is what', 180),
+        (HEADER + PLAIN + '"Never closed,2,no\n' + PLAIN, {"quote": "none"}, "word 0", 121),
+        (HEADER + PLAIN + '"Weird Al" Yankovic,2,no\n' + PLAIN, {"quote": "none"}, "word 0", 121),
+        (ESCAPED, {"escape": "\\"}, 'He said "hi, 0"', 120),
+        (SINGLE, {"quote": "'"}, "it's, 0", 60),
+        (HEADER + '"two\nlines, ""really""",1,yes\n' * 30, {}, 'two\nlines, "really"', 30),
+        (HEADER + '"a, b",1,yes\n' * 30 + '"Weird, Al" Yankovic,2,no\n', {}, "a, b", 30),
+    ],
+)
+def test_quotes_are_found_remembered_and_read(
+    content: str, quotes: dict[str, str], first: str, rows: int, tmp_path: pathlib.Path
+):
+    values = found(tmp_path / "a.csv", content.encode())
+    assert {name: values[name] for name in values if name in ("quote", "escape")} == quotes
+    source = open_source("csv", values)
+    assert settings_of(source) == values
+    assert ("(--quote" in dialect.format_dialect(values)) is ("quote" in quotes)
+    read = raw_rows.cells(source, tmp_path / "a.csv")
+    assert (len(read), read[0]["text"]) == (rows, first.encode())
+
+
+def test_quotes_are_not_guessed_without_leave_nor_against_a_flag(tmp_path: pathlib.Path):
+    path = tmp_path / "a.csv"
+    path.write_text(STRAY)
+    assert "quote" not in dialect.find([Input(location=str(path))], {}, guess=False)
+    assert "quote" not in found(path, STRAY.encode(), quote='"')
+    with pytest.raises(InputError, match="--delimiter, --quote and --escape: received ',', ','"):
+        found(path, STRAY.encode(), quote=",")
+
+
+# Of each: what it is called, its text, and the first cell of its last row.
+ODD_TABLES = (
+    ("one name less", HEADER + "".join(f"{i},{row}\n" for i, row in enumerate(PLAIN.splitlines())), "59"),
+    ("at the end of each row", HEADER + PLAIN.replace("\n", ",\r\n"), "word 59"),
+    ("at the end of each row", HEADER + '"two\nlines,\nthree",1,yes,\n' * 60, "two\nlines,\nthree"),
+    ("at the end of the header", HEADER.replace("\n", ",\n") + PLAIN, "word 59"),
+    ("a line for Excel", "sep=,\r\n" + HEADER + PLAIN, "word 59"),
+    ("blanks between", HEADER + '"a, b", 1,  "yes, ""I"" do"\n' * 60, "a, b"),
+)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+@pytest.mark.parametrize("delimiter", [",", "\t", "|"])
+@pytest.mark.parametrize(("name", "text", "first"), ODD_TABLES)
+def test_a_table_that_no_flag_reads_is_named_and_the_advice_works(
+    name: str, text: str, first: str, delimiter: str, ending: str, tmp_path: pathlib.Path
+):
+    path, table = tmp_path / f"it's{ending}", text.replace(",", delimiter).encode()
+    path.write_bytes(gzip.compress(table) if ending == ".csv.gz" else table)
+    source = CsvFiles(delimiter=delimiter)
+    with pytest.raises(InputError, match=name) as raised:
+        raw_rows.read(source, path)
+    command = raised.value.action.removeprefix("Run ").removesuffix(" and read that.")
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    rows = raw_rows.cells(source, tmp_path / "fixed.csv")
+    assert len(rows) == 60
+    assert next(iter(rows[-1].values())) == first.replace(",", delimiter).encode()
+    assert not any(cell.startswith((b" ", b'"')) for cell in rows[-1].values())
+
+
+def test_blanks_between_cells_as_r_writes_them_are_named(tmp_path: pathlib.Path):
+    rows = "".join(f'"{i}" "word {i}" {i}\n' for i in range(60))
+    values = found(tmp_path / "a.csv", ('"text" "count"\n' + rows).encode())
+    with pytest.raises(InputError, match="Give --delimiter=' '"):
+        raw_rows.read(open_source("csv", values), tmp_path / "a.csv")
+    values = found(tmp_path / "a.csv", ('"row" "text" "count"\n' + rows).encode(), delimiter=" ")
+    assert raw_rows.cells(open_source("csv", values), tmp_path / "a.csv")[7]["text"] == b"word 7"
 
 
 def test_what_is_given_is_not_looked_for(tmp_path: pathlib.Path):

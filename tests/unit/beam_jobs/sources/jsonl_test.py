@@ -2,13 +2,14 @@
 
 import json
 import pathlib
+import subprocess
 
 import pytest
 
 from beam_jobs.cells.typed import parse
 from beam_jobs.conversion.assignment import row_ids
 from beam_jobs.sources.jsonl import JsonLines
-from beam_jobs.sources.source import RawRows
+from beam_jobs.sources.source import RawRows, likely_cause
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Categorical, Numeric, Tensor
 from tests.shared import raw_rows
@@ -61,7 +62,18 @@ def test_a_key_that_is_twice_in_an_object_rejects_its_row(path: pathlib.Path):
     path.write_bytes(b'{"a": 1, "a": 2}\n{"a": 3}\n{"a": {"b": 1, "b": 1}}\n{"a": "\xed\xa0\xbd"}\n')
     [raw] = read(path)
     assert (raw.columns.to_pylist(), [rejection.row for rejection in raw.rejected]) == ([{"a": 3}], [1, 3, 4])
-    assert raw.rejected[0].reason == "not a JSON object (a key twice)"
+    assert raw.rejected[0].reason == "not a JSON object (the key 'a' twice)"
+
+
+def test_the_advice_on_keys_that_are_twice_keeps_their_last_values(path: pathlib.Path):
+    rows = [{"id": 2**62 + row, "a": row} for row in range(40)]
+    path.write_text("".join(f'{{"a": 0, {json.dumps(row)[1:]}\n' for row in rows))
+    [raw] = read(path)
+    advice = likely_cause({row.reason: 40 for row in raw.rejected}, rows=40)
+    command = advice.partition(": ")[2].replace("FILE", str(path)).replace("NEW.jsonl", str(path) + ".new")
+    subprocess.run(command, shell=True, check=True)
+    path.with_name(path.name + ".new").rename(path)
+    assert [row for raw in read(path) for row in raw.columns.to_pylist()] == rows
 
 
 def test_half_a_surrogate_pair_and_deep_nesting_reject_their_row(path: pathlib.Path):

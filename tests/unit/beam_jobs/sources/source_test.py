@@ -50,6 +50,34 @@ def test_few_such_rows_are_left_to_the_rows():
     assert likely_cause({"not UTF-8": 5}, rows=100) == ""
 
 
+def test_a_row_of_several_lines_counts_as_so_many():
+    row = Rejection(source="a.csv", row=7, reason="a quote that is not closed", lines=10)
+    rejected = source.CollectRejected().extract_output(
+        source.CollectRejected().add_input(source.CollectRejected().create_accumulator(), row)
+    )
+    source.check_rejection_limit(rejected, rows_read=91, limit=0.1)
+    with pytest.raises(InputError, match=r"1 of 90 rows, which take 10 lines .* give --quote=none"):
+        source.check_rejection_limit(rejected, rows_read=90, limit=0.1)
+    check_readable({row.reason: 1}, rows=191, path="a.csv", further_lines=9)
+    with pytest.raises(
+        InputError, match=r"received 10 of 199 lines that cannot be read .* give --quote=none"
+    ):
+        check_readable({row.reason: 1}, rows=190, path="a.csv", further_lines=9)
+
+
+def test_doubtful_rows_are_told_and_not_counted():
+    collect = source.CollectRejected()
+    parts = [collect.create_accumulator() for _ in range(2)]
+    for number in range(6):
+        row = Rejection(source="a.csv", row=9 - number, reason=source.SEVERAL_ROWS, raw="x", is_kept=True)
+        collect.add_input(parts[number % 2], row)
+    rejected = collect.extract_output(collect.merge_accumulators(parts))
+    assert rejected.rows == 0
+    [told] = source.format_doubts(rejected.doubts, rejected.doubtful)
+    assert told.startswith(f"a.csv line 4: {source.SEVERAL_ROWS} (6 such rows).")
+    assert "--quote=none" in told
+
+
 def test_names_that_hold_several_are_a_matter_of_the_delimiter():
     assert "--delimiter" in cause_of_names(["city;x"], otherwise="no")
     assert cause_of_names(["city", "x"], otherwise="no") == "no"
@@ -74,6 +102,7 @@ def test_the_list_of_rejected_rows(tmp_path: pathlib.Path):
     ("flag", "value"),
     [
         *(("encoding", "no-such"), ("encoding", "\0"), ("encoding", "rot13"), ("delimiter", "ab")),
+        *(("quote", "ab"), ("quote", "x"), ("escape", "\n"), ("escape", "no")),
         *(("header", "perhaps"), ("column_names", ["a", "a"]), ("column_names", "a")),
     ],
 )
@@ -84,6 +113,7 @@ def test_what_cannot_be_is_refused(flag: str, value: object):
 
 def test_what_can_be_is_kept():
     remembered = {"encoding": "cp1252", "delimiter": "\t", "header": "no", "text_unit": "line"}
+    remembered |= {"quote": "none", "escape": "\\"}
     assert source_flags._known("csv", remembered) == {
         name: value for name, value in remembered.items() if name != "text_unit"
     }

@@ -41,7 +41,7 @@ def read(path: pathlib.Path) -> list[RawRows]:
     return raw_rows.read(ExampleFiles(), path)
 
 
-@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
 def test_every_key_is_a_column_of_lists(tmp_path: pathlib.Path, compression: str):
     rows = [example(a=[1, -2], b=[0.5], c=[b"\xff"]), example(a=[3], d=[]), example()]
     [raw] = read(write(tmp_path / "data", *rows, compression=compression))

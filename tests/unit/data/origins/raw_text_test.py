@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipeline.data.origins import reader as reader_lib
-from pipeline.data.origins.files import ANY_LINE_END, LINE_FEED, Entry
+from pipeline.data.origins.files import ANY_LINE_END, LINE_FEED, Entry, ends_of_rows
 
 
 def whole(path: pathlib.Path, content: bytes) -> Entry:
@@ -48,6 +48,23 @@ def test_a_row_of_csv_of_several_lines(tmp_path: pathlib.Path):
     part = whole(tmp_path / "a", b'1,"a\n""b"", c\n"\n2,5" pipe\n3,x\n')
     found = reader_lib.text_rows(tmp_path / "a", part, [1, 4, 5], ANY_LINE_END)
     assert found == {1: '1,"a\n""b"", c\n"', 4: '2,5" pipe', 5: "3,x"}
+
+
+@pytest.mark.parametrize(
+    ("quote", "escape", "text", "expected"),
+    [
+        ("none", "none", '"a,1\nb",2\n', {1: '"a,1', 2: 'b",2'}),
+        ("'", "none", "'a\n''b',1\n\"c,2\nd\",3\n", {1: "'a\n''b',1", 3: '"c,2', 4: 'd",3'}),
+        ('"', "\\", '"a \\"\nb",1\nc\\\nd,2\ne,3\n', {1: '"a \\"\nb",1', 3: "c\\\nd,2", 5: "e,3"}),
+        ("none", "\\", '"a\\\nb,1\nc",2\n', {1: '"a\\\nb,1', 3: 'c",2'}),
+    ],
+)
+def test_rows_of_csv_with_other_quotes(
+    tmp_path: pathlib.Path, quote: str, escape: str, text: str, expected: dict[int, str]
+):
+    part = whole(tmp_path / "a", text.encode())
+    ends = ends_of_rows(quote=quote, escape=escape)
+    assert reader_lib.text_rows(tmp_path / "a", part, list(expected), ends) == expected
 
 
 def test_quotes_within_cells_join_no_rows(tmp_path: pathlib.Path):
