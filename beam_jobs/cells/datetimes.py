@@ -9,12 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_jobs.cells.text import Problems
+from beam_jobs.cells.text import NO_SUCH_TIME, Problems, microseconds
 from pipeline.data.schema import times
 from pipeline.data.schema.feature_types import Datetime
 from pipeline.data.schema.times import MARKS, NUMBERS, pattern
-
-_MICROSECONDS = pa.timestamp("us")
 
 
 def from_text(feature: Datetime, cells: pa.StringArray, problems: Problems) -> pa.Int64Array:
@@ -35,8 +33,8 @@ def from_text(feature: Datetime, cells: pa.StringArray, problems: Problems) -> p
 def from_timestamps(feature: Datetime, cells: pa.Array, problems: Problems) -> pa.Int64Array:
     """Microseconds since 1970 [rows] of dates or timestamps [rows]; one without a zone is local time."""
     is_moment = pa.types.is_timestamp(cells.type) and cells.type.tz is not None
-    to = pa.timestamp("us", cells.type.tz) if is_moment else _MICROSECONDS
-    moments = cells.cast(to, safe=False).cast(pa.int64()).fill_null(0).to_numpy()
+    cells = microseconds(cells, problems)
+    moments = cells.fill_null(0).to_numpy()
     if not is_moment:
         moments = moments - _offset_of_wall(feature.zone, moments) * times.SECOND
     exists = (moments >= times.FIRST) & (moments <= times.LAST)
@@ -79,5 +77,5 @@ def _offset_of_wall(zone: str, local: np.ndarray) -> np.ndarray:
 def _existing(
     moments: np.ndarray, exists: np.ndarray, present: pa.BooleanArray, problems: Problems
 ) -> pa.Int64Array:
-    problems.add(pc.and_(present, pa.array(~exists)), "no such date or time")
+    problems.add(pc.and_(present, pa.array(~exists)), NO_SUCH_TIME)
     return pc.if_else(pc.and_(present, pa.array(exists)), pa.array(moments), pa.scalar(None, pa.int64()))

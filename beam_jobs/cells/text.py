@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.data.schema import times
 from pipeline.data.schema.feature import Clean, Feature
 
 _BETWEEN_ITEMS = b" "
@@ -164,28 +165,49 @@ def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int
 # --- Numbers from text, numbers or points in time.
 
 
+NO_SUCH_TIME = "no such date or time"
+_UNITS = {"s": times.SECOND, "ms": 1000, "us": 1, "ns": 0}  # microseconds; nanoseconds always fit
 _FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
 
 
 def number(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
     """Numbers [rows] of `cells` [rows]: int64 or, of a float32 feature, float64; null where there is none."""
+    if is_moment(cells.type):
+        cells = _seconds(cells, problems)
     if feature.dtype == "int64":
         if pa.types.is_string(cells.type):
             # Arrow reads 0x1F as 31; nothing else in the pipeline does.
             problems.add(pc.match_substring(cells, "x", ignore_case=True), "not a whole number")
-        return convert(_seconds(cells), pa.int64(), "not a whole number", problems)
+        return convert(cells, pa.int64(), "not a whole number", problems)
     if pa.types.is_string(cells.type):
         values = convert(cells, pa.float64(), "not a number", problems)
     else:
-        values = _seconds(cells).cast(pa.float64(), safe=False)  # whole numbers from 2**53 on are rounded
+        values = cells.cast(pa.float64(), safe=False)  # whole numbers from 2**53 on are rounded
     problems.add(pc.invert(pc.is_finite(values)), "not a finite number")
     problems.add(pc.greater(pc.abs(values), _FLOAT32_MAXIMUM), "too large for float32")
     return values
 
 
-def _seconds(cells: pa.Array) -> pa.Array:
-    """Turns points in time into seconds since 1970-01-01; leaves everything else as it is."""
-    if not (pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type)):
-        return cells
-    microseconds = cells.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-    return pc.divide(microseconds.cast(pa.float64(), safe=False), 1e6)
+def is_moment(kind: pa.DataType) -> bool:
+    """Returns whether cells of this type are dates or timestamps."""
+    return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+
+
+def microseconds(cells: pa.Array, problems: Problems) -> pa.Int64Array:
+    """Microseconds since 1970-01-01 of dates or timestamps [rows]; what 64 bits cannot hold is a problem.
+
+    Arrow's cast gives another date for it, without a word.
+    """
+    unit = {"date32[day]": times.DAY, "date64[ms]": 1000}.get(str(cells.type)) or _UNITS[cells.type.unit]
+    counts = cells.cast(pa.int32()).cast(pa.int64()) if unit == times.DAY else cells.cast(pa.int64())
+    if unit > 1:
+        most = (1 << 63) // unit - 1
+        fits = pc.and_(pc.greater(counts, -most), pc.less(counts, most))
+        problems.add(pc.invert(fits), NO_SUCH_TIME)
+        cells = pc.if_else(fits, cells, pa.scalar(None, cells.type))
+    zone = getattr(cells.type, "tz", None)
+    return cells.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+
+
+def _seconds(cells: pa.Array, problems: Problems) -> pa.DoubleArray:
+    return pc.divide(microseconds(cells, problems).cast(pa.float64(), safe=False), 1e6)

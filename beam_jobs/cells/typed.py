@@ -150,7 +150,7 @@ def _tensor(feature: Tensor, raw: RawColumn, problems: Problems) -> pa.Array:
 
 def _datetime(feature: Datetime, raw: RawColumn, problems: Problems) -> pa.Int64Array:
     cells = single(raw.cells, problems)
-    if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
+    if cell_text.is_moment(cells.type):
         if set(feature.clean.null_markers) > {""}:
             known = clean_text(decode(cells, problems), feature.clean).is_valid()
             cells = pc.if_else(known, cells, pa.scalar(None, cells.type))
@@ -196,7 +196,7 @@ def _refuse_outside(size: int, numbers: pa.Array, problems: Problems) -> None:
 
 def _is_clean_number(cells: pa.Array, rules: Clean) -> bool:
     kind = cells.type
-    is_number = cell_text.is_number(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    is_number = cell_text.is_number(kind) or cell_text.is_moment(kind)
     return is_number and not rules.aliases and set(rules.null_markers) <= {""}
 
 

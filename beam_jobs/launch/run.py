@@ -7,6 +7,7 @@ import functools
 import gc
 import os
 import pathlib
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,6 +5,7 @@ import glob
 import os
 import pathlib
 import re
+import shlex
 import stat
 import urllib.parse
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,12 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells import text
 from beam_jobs.sources.source import Input, InputSplit, RawRows, Source
 from pipeline.base.errors import InputError
+from pipeline.base.files import walk
 
 SPLIT_BYTES = 64 << 20  # 64 MiB
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -72,26 +74,20 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
     location = given.location.rstrip("/") if len(given.location) > 1 else given.location
     # A name may hold characters of a glob: a directory or file of exactly this name comes first.
     if os.path.isdir(location) or not (_is_glob(location) or FileSystems.exists(location)):  # noqa: PTH112
-        start = len(FileSystems.join(location, ""))
-        inside = match_inside(location)
-        # Beam's own "*" would leave out names with a backslash.
-        found = {path: match for path, match in inside.items() if deep or _is_in_partition(path[start:])}
+        folder = FileSystems.join(location, "")
+        found = _match_in(folder, "**", lambda parts: deep or all(map(FOLDER.fullmatch, parts)))
     elif FileSystems.exists(location):
-        found, start = _match(_literal(location)), len(location)
+        found = _match(_literal(location))
     else:
-        found, start = _match(location), len(_FIXED_PART.match(location)[0])
+        folder = _FIXED_PART.match(location)[0]
+        pattern = location[len(folder) :]
+        found = _match_in(folder, pattern, lambda parts: _may_hold(pattern.split("/"), parts))
     files = [
         InputFile(path=path, bytes=match.bytes, split=given.split, stamp=match.stamp)
         for path, match in sorted(found.items())
-        if not _is_hidden(path[start:])
     ]
     if not files:
-        raise InputError(
-            f"--input={given.location}",
-            received="no file there",
-            expected="a file, a directory with files, or a glob that matches some",
-            action="Correct the path.",
-        )
+        raise _nothing_at(given.location)
     for file in files:
         if not file.bytes:  # as pipes and devices have none
             _check_ordinary(file.path)
@@ -205,6 +201,71 @@ def match_inside(folder: str) -> dict[str, Match]:
     return _match(FileSystems.join(_literal(folder), "**"))
 
 
+def _match_in(folder: str, pattern: str, enters: Callable[[Sequence[str]], bool]) -> dict[str, Match]:
+    """The files below `folder` that the glob matches, by their paths, hidden ones left out.
+
+    `enters` says of a folder, by its parts below `folder`, whether files in it are wanted.
+    """
+
+    def is_wanted(path: str) -> bool:
+        inside = path[len(folder) :]
+        return enters(inside.split("/")[:-1]) and not _is_hidden(inside)
+
+    if "://" in folder:
+        return {path: match for path, match in _match(_literal(folder) + pattern).items() if is_wanted(path)}
+    # Not by Beam: it passes over linked folders, links that lead nowhere, and folders that it may not list.
+    whole, found = re.compile(FileSystem.translate_pattern(pattern)), {}
+    if not os.path.isdir(folder or "."):  # noqa: PTH112
+        return {}
+    try:
+        for path, status in walk(folder, enters=lambda inner: is_wanted(f"{inner}/"), once=True):
+            if whole.match(path[len(folder) :]) and is_wanted(path):
+                found[path] = _measured(path, status)
+    except OSError as error:
+        raise InputError(
+            f"input {error.filename}",
+            received=error.strerror,
+            expected="folders that this command can list, each by one path, and links to what is there",
+            action="Remove the link, or name the files by a glob that leaves it out. Correct the permissions "
+            "where those are the cause.",
+        ) from None
+    return found
+
+
+def _measured(path: str, status: os.stat_result | OSError) -> Match:
+    if isinstance(status, OSError):
+        reason = f"a link to {os.readlink(path)}, which cannot be followed ({status.strerror})"  # noqa: PTH115
+        raise OSError(status.errno, reason, path)
+    return Match(status.st_size, stamp(status.st_size, status.st_mtime))
+
+
+def _may_hold(patterns: Sequence[str], parts: Sequence[str]) -> bool:
+    """Returns whether a folder of these parts may hold files that a glob of these parts matches."""
+    for number, part in enumerate(parts):
+        if "**" in patterns[number]:
+            return True
+        if number == len(patterns) - 1 or not re.match(FileSystem.translate_pattern(patterns[number]), part):
+            return False
+    return True
+
+
+def _nothing_at(location: str) -> InputError:
+    received, action = "no file there", "Correct the path."
+    pattern = f"{glob.escape(location)}/*" if os.path.isdir(location) else location  # noqa: PTH112
+    folders = sorted(filter(os.path.isdir, glob.glob(pattern)))  # noqa: PTH207
+    if folders:
+        received = f"folders alone, such as {folders[0]}"
+        action = f"Name the files in them: {shlex.quote(f'--input={pattern}/*')}."
+    elif os.path.islink(location):  # noqa: PTH114
+        received = f"a link to {os.readlink(location)}, which is not there"  # noqa: PTH115
+    return InputError(
+        f"--input={location}",
+        received=received,
+        expected="a file, a directory with files, or a glob that matches some",
+        action=action,
+    )
+
+
 def _match(pattern: str) -> dict[str, Match]:
     """The files that the glob matches, by their paths."""
     try:
@@ -229,11 +290,6 @@ def _literal(name: str) -> str:
 
 def _is_glob(location: str) -> bool:
     return any(character in location for character in "*?[")
-
-
-def _is_in_partition(path: str) -> bool:
-    """Returns whether all folders of `path` name a column and its value."""
-    return all(FOLDER.fullmatch(folder) for folder in path.split("/")[:-1])
 
 
 def _is_hidden(path: str) -> bool:

@@ -1,6 +1,7 @@
 """Parquet files, local or remote, in input splits of whole row groups."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from beam_jobs.cells import text
 from beam_jobs.sources import files
 from beam_jobs.sources.byte_streams import BATCH_BYTES
 from beam_jobs.sources.columns import without_structs
@@ -38,10 +40,11 @@ class ParquetFiles:
     def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         [path] = input_split.paths
         try:
-            with files.open_seekable(path) as stream:
-                metadata = pa.parquet.read_metadata(stream)
-                file = pa.parquet.ParquetFile(stream, metadata=metadata, read_dictionary=_folded(metadata))
-                yield from self._read(input_split, file)
+            rows = self._read(input_split)
+            if _has_int96(path):
+                both = zip(rows, self._read(input_split, coerce_int96_timestamp_unit="us"), strict=True)
+                rows = itertools.chain.from_iterable(itertools.starmap(_with_all_times, both))
+            yield from rows
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
                 f"input {path}",
@@ -50,7 +53,17 @@ class ParquetFiles:
                 action="Check how this file was written, or leave it out.",
             ) from None
 
-    def _read(self, input_split: InputSplit, file: pa.parquet.ParquetFile) -> Iterator[RawRows]:
+    def _read(self, input_split: InputSplit, **options: str) -> Iterator[RawRows]:
+        with files.open_seekable(input_split.paths[0]) as stream:
+            metadata = pa.parquet.read_metadata(stream)
+            yield from self._rows(
+                input_split,
+                pa.parquet.ParquetFile(
+                    stream, metadata=metadata, read_dictionary=_folded(metadata), **options
+                ),
+            )
+
+    def _rows(self, input_split: InputSplit, file: pa.parquet.ParquetFile) -> Iterator[RawRows]:
         groups = _groups(file.metadata)
         first_rows = np.cumsum([0, *(group.num_rows for group in groups)])
         end = input_split.bytes if input_split.end is None else input_split.end
@@ -76,6 +89,41 @@ class ParquetFiles:
         whole = file.read_row_group(number).to_batches() if group.num_rows == 1 else None
         for batch in whole or file.iter_batches(rows, row_groups=[number]):
             yield from _unfolded(without_structs(batch, path), self.batch_bytes)
+
+
+# --- INT96, in which Spark and Impala wrote times. As nanoseconds, the year 9999 becomes 1816 in silence.
+
+
+def _has_int96(path: str) -> bool:
+    with files.open_seekable(path) as stream:
+        schema = pa.parquet.read_metadata(stream).schema
+    return any(schema.column(number).physical_type == "INT96" for number in range(len(schema)))
+
+
+def _with_all_times(nanoseconds: RawRows, microseconds: RawRows) -> Iterator[RawRows]:
+    """Yields the rows whose times nanoseconds can hold, and the others in microseconds.
+
+    So the text of a time that is within, by which rows are ordered, does not depend on its neighbours.
+    """
+    pairs = zip(nanoseconds.columns.columns, microseconds.columns.columns, strict=True)
+    held = [_are_equal(*pair) for pair in pairs if pair[0].type != pair[1].type]
+    fits = np.all(held, axis=0) if held else np.ones(nanoseconds.columns.num_rows, bool)
+    for raw, chosen in ((nanoseconds, fits), (microseconds, ~fits)):
+        if chosen.any():
+            columns = raw.columns.filter(pa.array(chosen))
+            yield dataclasses.replace(raw, columns=columns, numbers=raw.numbers[chosen])
+
+
+def _are_equal(nanoseconds: pa.Array, microseconds: pa.Array) -> np.ndarray:
+    """Returns whether the same times are in both columns, or lists of times, bool [rows]."""
+    if text.is_list(nanoseconds.type):
+        inside = _are_equal(nanoseconds.flatten(), microseconds.flatten())
+        rows = pc.list_parent_indices(nanoseconds).to_numpy()
+        return np.bincount(rows, ~inside, minlength=len(nanoseconds)) == 0
+    if not pa.types.is_timestamp(nanoseconds.type):
+        return np.zeros(len(nanoseconds), bool)
+    counts, expected = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (nanoseconds, microseconds))
+    return counts // 1000 == expected
 
 
 def _groups(metadata: pa.parquet.FileMetaData) -> list[pa.parquet.RowGroupMetaData]:

@@ -373,3 +373,44 @@ def in_turns(ask: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> Itera
 def _waits() -> int:
     """Returns how often this thread has waited for something."""
     return resource.getrusage(_THREAD).ru_nvcsw if _THREAD is not None else 0
+
+
+# --- Files in folders. Links are followed: `os.walk` and globs pass over linked folders without a word.
+
+
+def walk(
+    folder: str, *, enters: Callable[[str], bool] = lambda path: True, once: bool = False
+) -> Iterator[tuple[str, os.stat_result | OSError]]:
+    """Yields path and status of each file in `folder` and in those of its folders that `enters` allows.
+
+    A link that leads nowhere comes with its error. Raises OSError, which names the folder, where one cannot
+    be listed, or leads back to a folder that it is in; if `once`, also where two paths lead to one folder.
+    """
+    yield from _walk(folder, {}, enters, once)
+
+
+def _walk(
+    folder: str, known: dict[str, str], enters: Callable[[str], bool], once: bool
+) -> Iterator[tuple[str, os.stat_result | OSError]]:
+    real = os.path.realpath(folder)
+    if real in known:
+        raise OSError(errno.ELOOP, f"the folder {known[real]} again, by way of symbolic links", folder)
+    known[real] = folder or "."
+    with os.scandir(folder or ".") as found:
+        entries = sorted(found, key=lambda entry: (entry.is_symlink(), entry.name))
+    for entry in entries:
+        path = os.path.join(folder, entry.name)  # noqa: PTH118 - a million of them may be
+        try:
+            status = entry.stat()
+        except OSError as error:
+            if entry.is_symlink():
+                yield path, error
+            elif not isinstance(error, FileNotFoundError):  # else it vanished meanwhile
+                raise
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            yield path, status
+        elif enters(path):
+            yield from _walk(path, known, enters, once)
+    if not once:
+        del known[real]

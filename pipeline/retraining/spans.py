@@ -2,14 +2,12 @@
 
 import contextlib
 import dataclasses
-import errno
 import glob
 import hashlib
 import os
 import pathlib
 import time
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from pipeline.base import documents, files
 from pipeline.base.errors import InputError, TryAgainError
@@ -161,22 +159,7 @@ def _files(path: pathlib.Path) -> list[str]:
     """Returns all files of a span, in all its folders; links to folders are followed."""
     if not path.is_dir():
         return [str(path)]
-    found = []
-    for folder, inner, names in os.walk(path, followlinks=True, onerror=_raise):
-        found += [str(pathlib.Path(folder, name)) for name in names]
-        for name in inner:
-            _check_no_circle(pathlib.Path(folder, name))
-    return found
-
-
-def _check_no_circle(folder: pathlib.Path) -> None:
-    """Raises OSError for a link to a folder above it: a walk through two of them would not end."""
-    if folder.is_symlink() and folder.resolve() in folder.parent.resolve().joinpath("x").parents:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
-
-
-def _raise(error: OSError) -> NoReturn:
-    raise error
+    return [file for file, _ in files.walk(str(path))]
 
 
 def _digest(lines: Sequence[str]) -> str:

@@ -103,6 +103,15 @@ def test_a_span_of_links_in_a_circle_is_refused_and_not_walked_for_ages(tmp_path
         find(tmp_path, "raw/date=*")
 
 
+def test_links_in_a_circle_through_another_folder_are_refused(tmp_path):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n", "elsewhere/b.csv": "2\n"})
+    for name in ("one", "other"):
+        (tmp_path / "raw/date=1" / name).symlink_to("../../elsewhere")
+        (tmp_path / "elsewhere" / name).symlink_to("../raw/date=1")
+    with pytest.raises(InputError, match=r"span '1': received .*symbolic links"):
+        find(tmp_path, "raw/date=*")
+
+
 def test_a_link_to_a_folder_beside_it_is_followed(tmp_path):
     write(tmp_path, {"elsewhere/a.csv": "1\n", "raw/date=1/b.csv": "2\n"})
     (tmp_path / "raw/date=1/linked").symlink_to(tmp_path / "elsewhere")

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from beam_jobs.cells.typed import parse
-from pipeline.data.schema.feature_types import Datetime
+from pipeline.data.schema.feature_types import Datetime, Numeric
 from tests.shared.moments import microseconds
 
 ZURICH = zoneinfo.ZoneInfo("Europe/Zurich")
@@ -94,6 +94,33 @@ def test_timestamps_and_dates_of_typed_formats(unit: str):
     assert day.values.to_pylist() == [microseconds(datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC))]
 
 
-def test_a_timestamp_behind_the_year_9999_is_told():
-    column = parse(Datetime(name="t"), pa.array([1 << 40], pa.timestamp("s")))
-    assert column.problems == {0: "no such date or time"}
+FAR = [
+    (unit, 1 << exponent)
+    for unit, exponents in (("s", (40, 45, 62)), ("ms", (53, 62)), ("us", (61,)))
+    for exponent in exponents
+]
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        *((pa.timestamp(unit), count) for unit, count in FAR),
+        (pa.date32(), (1 << 31) - 1),
+        (pa.date64(), 86_400_000 << 35),
+    ],
+)
+def test_a_date_that_no_calendar_or_unit_holds_is_told(kind: pa.DataType, count: int, sign: int):
+    """Some of them, as microseconds in 64 bits, come out as a date of today."""
+    cells = pa.array([0, sign * count, None], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+    column = parse(Datetime(name="t", missing="mark"), cells)
+    assert (column.values.to_pylist(), column.problems) == ([0, None, None], {1: "no such date or time"})
+
+
+def test_a_number_of_seconds_that_microseconds_cannot_hold_is_told():
+    cells = pa.array([253_402_300_799, 1 << 62], pa.timestamp("s"))
+    column = parse(Numeric(name="t"), cells)
+    assert (column.values.to_pylist(), column.problems) == (
+        [253_402_300_799.0, None],
+        {1: "no such date or time"},
+    )

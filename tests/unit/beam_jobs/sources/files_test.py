@@ -1,9 +1,11 @@
 """Which files a location names, and the columns that their folders give."""
 
+import errno
 import io
 import json
 import os
 import pathlib
+import re
 import urllib.parse
 from collections.abc import Callable, Sequence
 
@@ -69,6 +71,87 @@ def test_what_may_never_end_is_refused(tmp_path: pathlib.Path):
             named(tmp_path / given)
     with pytest.raises(InputError, match="input /dev/zero: received a device"):
         named("/dev/zero")
+
+
+# Links.
+
+
+@pytest.fixture
+def linked(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Two days of raw data, the second of which is a link to a folder elsewhere."""
+    for name in ("raw/day=1/a.csv", "raw/day=1/b.csv", "elsewhere/c.csv", "elsewhere/.d.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("n\n1\n")
+    (tmp_path / "raw" / "day=2").symlink_to("../elsewhere")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "raw"
+
+
+@pytest.mark.parametrize("given", ["raw", "raw/*/*", "raw/day=[12]/*.csv", "r*/day=?/[a-c].csv", "raw/**"])
+def test_links_to_folders_and_files_are_followed(linked: pathlib.Path, given: str):
+    (linked / "day=1" / "link.csv").symlink_to("../../elsewhere/c.csv")
+    there = {
+        pathlib.PurePath(folder, name).name
+        for folder, _, names in os.walk(linked, followlinks=True)
+        for name in names
+    }
+    found = set(named(given))
+    assert found == {"a.csv", "b.csv", "c.csv"} | ({"link.csv"} if "a-c" not in given else set())
+    assert found | {"link.csv", ".d.csv"} == there
+    assert named(linked.parent / given) == named(given, deep=given == "raw")
+
+
+def test_classes_of_images_may_be_links(linked: pathlib.Path):
+    linked.rename("flowers")
+    assert named("flowers", deep=True) == ["a.csv", "b.csv", "c.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "received"),
+    [
+        ("day=3", "../gone", "a link to ../gone, which cannot be followed (No such file or directory)"),
+        ("day=3.csv", "day=3.csv", "a link to day=3.csv, which cannot be followed (Too many levels"),
+        ("day=1/x=1", ".", "the folder raw/day=1 again, by way of symbolic links"),
+        ("day=2/x=1", "../raw", "the folder raw/ again, by way of symbolic links"),
+        ("day=latest", "day=1", "the folder raw/day=1 again, by way of symbolic links"),
+    ],
+)
+def test_links_that_lead_nowhere_or_back_are_refused_by_name(linked, name, target, received):
+    (linked / name).symlink_to(target)
+    with pytest.raises(InputError, match=re.escape(f"input raw/{name}: received {received}")):
+        named("raw")
+    with pytest.raises(InputError, match=re.escape(f"input raw/{name}: received {received}")):
+        named("raw/**", deep=True)
+    # What the advice says: a glob that leaves it out.
+    assert named("raw/day=1/?.csv") == ["a.csv", "b.csv"]
+
+
+def test_links_that_no_input_asks_for_are_left_alone(linked: pathlib.Path):
+    for name, target in ((".#lock", "nobody@host:1"), ("self", "."), (".old", "../gone")):
+        (linked / name).symlink_to(target)
+    assert named("raw") == named("raw/day=*/*") == ["a.csv", "b.csv", "c.csv"]
+
+
+def test_a_folder_that_may_not_be_listed_is_named(linked: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    listed = os.scandir
+
+    def scandir(path: str) -> object:
+        if path.endswith("day=2"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(InputError, match="input raw/day=2: received Permission denied"):
+        named("raw")
+
+
+def test_an_input_without_files_says_what_is_there(linked: pathlib.Path):
+    with pytest.raises(InputError, match="received folders alone, such as raw/day=1") as raised:
+        named("raw/day=*")
+    assert "'--input=raw/day=*/*'" in str(raised.value)
+    (linked / "link").symlink_to("../gone")
+    with pytest.raises(InputError, match=r"received a link to \.\./gone, which is not there"):
+        named("raw/link")
 
 
 # Columns of folders such as `date=2026-11-01` are read as if the files had them.

@@ -1,10 +1,13 @@
 """Parquet and Avro: typed, nested, and Parquet in input splits of row groups."""
 
+import datetime
 import pathlib
+import random
 import subprocess
 import sys
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -79,6 +82,44 @@ def test_two_columns_of_one_path_are_told_by_position(tmp_path: pathlib.Path):
     pa.parquet.write_table(pa.table({"a": [{"b": 1}], "a.b": [2]}), path)
     [raw] = read(ParquetFiles(), path)
     assert raw.columns.to_pylist() == [{"a.b#1": 1, "a.b#2": 2}]
+
+
+def test_times_of_int96_are_what_was_written_whatever_their_year(tmp_path: pathlib.Path):
+    """Read as nanoseconds, the year 9999 is 1816 and the year 1500 is 2084."""
+    path = tmp_path / "data.parquet"
+    draw = random.Random(0)
+    days = [datetime.datetime(draw.randint(1, 9999), 3, 1, 23, 59, 59, 999_999) for _ in range(50)]
+    rows = [
+        None,
+        *days,
+        datetime.datetime(9999, 12, 31),
+        *(datetime.datetime(2024, 1, day) for day in range(1, 9)),
+    ]
+    unit = pa.timestamp("us")
+    written = pa.table(
+        {
+            "t": pa.array(rows, unit),
+            "s": pa.array([{"u": row} for row in reversed(rows)], pa.struct([("u", unit)])),
+            "l": pa.array([[row, row] for row in rows], pa.list_(unit)),
+        }
+    )
+    pa.parquet.write_table(written, path, use_deprecated_int96_timestamps=True, row_group_size=25)
+    batches = read(ParquetFiles(batch_rows=7), path)
+    numbers = np.concatenate([raw.numbers for raw in batches])
+    assert sorted(numbers) == [*range(1, len(rows) + 1)]
+    found = {name: [] for name in ("t", "s.u", "l")}
+    for name, values in found.items():
+        for raw in batches:
+            cells = raw.column(name)
+            values += cells.cast(pa.list_(unit) if name == "l" else unit, safe=True).to_pylist()
+    order = np.argsort(numbers)
+    assert [found["t"][at] for at in order] == rows
+    assert [found["s.u"][at] for at in order] == rows[::-1]
+    assert [found["l"][at] for at in order] == [[row, row] for row in rows]
+    # A row of which nanoseconds hold all times keeps its type, and so its text and its place.
+    in_microseconds = {int(n) for raw in batches if raw.column("t").type.unit == "us" for n in raw.numbers}
+    far = [any(t and not 1678 <= t.year < 2262 for t in pair) for pair in zip(rows, rows[::-1], strict=True)]
+    assert in_microseconds == {number for number, is_far in enumerate(far, 1) if is_far}
 
 
 def test_avro_records_are_rows(tmp_path: pathlib.Path):
