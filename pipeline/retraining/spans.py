@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import glob
 import hashlib
 import os
