@@ -19,6 +19,10 @@ class RefusedError(InputError):
     """The command refused its input, and would do so again."""
 
 
+class KilledError(TryAgainError):
+    """A process of the command was killed; whether it would be again is not known."""
+
+
 def run(command: Sequence[str], log: pathlib.Path) -> None:
     """Runs a module with its flags to its end, in a process that ends with this one.
 
@@ -28,7 +32,8 @@ def run(command: Sequence[str], log: pathlib.Path) -> None:
 
     Raises:
       RefusedError: the command refused its input; the error says why.
-      TryAgainError: it was killed, or may succeed later.
+      KilledError: it was killed.
+      TryAgainError: it may succeed later.
       InputError: it failed otherwise.
       Interrupted: this process received a signal to stop; the command has ended.
     """
@@ -47,4 +52,6 @@ def _error(module: str, code: int, log: pathlib.Path) -> InputError:
     is_in_the_way = FULL_DISK in why or disk_is_full(OSError(why)) or _OBSTACLE.search(why)
     if child.may_succeed_later(code) or is_in_the_way:
         kind, action = TryAgainError, f"The same command goes on. {action}"
+    if child.was_killed(code):
+        kind = KilledError
     return kind(module, received=why, expected="a command that comes to its end", action=action)

@@ -1,19 +1,23 @@
 """Runs a cycle stage by stage: a stage with a result is done, one without is done now."""
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
 
 from pipeline.base.errors import InputError, TryAgainError, naming_shortages
 from pipeline.retraining import notify, records, report, store
+from pipeline.retraining.children import KilledError
 from pipeline.retraining.collection import collect
 from pipeline.retraining.decision import decide, publish, verify
 from pipeline.retraining.job import HeldError, Job
-from pipeline.retraining.records import TAKEN_BACK
+from pipeline.retraining.records import RETRIED, TAKEN_BACK
 from pipeline.retraining.stages import data, evaluate, export, infra, parity, train
 from pipeline.retraining.status import stage_line
+from pipeline.training.state import checkpoints
+from pipeline.training.state.workdir import Workdir
 
-STARTED, FAILED = "started", "failed"
+STARTED, FAILED, POSTPONED = "started", "failed", "postponed"
 
 
 def gc(job: Job) -> dict:
@@ -50,7 +54,8 @@ def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | Non
         _count_start(job, name)
         with naming_shortages(f"stage '{name}' of cycle {job.id}", is_repeated=True):
             document = stage(job)
-    except (TryAgainError, HeldError):
+    except (TryAgainError, HeldError) as error:
+        _postpone(job, name, error)
         raise
     except InputError as error:
         _fail(job, name, error)
@@ -64,23 +69,54 @@ def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | Non
 
 
 def _count_start(job: Job, name: str) -> None:
-    """Counts a start of a stage; raises InputError for one that was killed too often."""
-    starts = [
-        entry
-        for entry in records.audit_entries(job.root.audit)
-        if entry["act"] == STARTED and (entry["cycle"], entry["stage"]) == (job.id, name)
-    ]
-    retried = records.last_entry(job.root.audit, "retried", cycle=job.id)
-    since = [entry for entry in starts if not retried or entry["at"] >= retried["at"]]
-    most = job.settings.attempts
-    if len(since) >= most:
+    """Logs a start of a stage; raises InputError where too many before it came to nothing."""
+    progress = _progress(job, name)
+    starts, most = (
+        count_starts(records.audit_entries(job.root.audit), job.id, name, progress),
+        job.settings.attempts,
+    )
+    if starts >= most:
         raise InputError(
             f"stage '{name}' of cycle {job.id}",
-            received=f"{len(since)} starts that did not come to their end",
-            expected=f"an end within {most}, as config.attempts says",
+            received=f"{starts} starts that came neither to their end nor further",
+            expected=f"an end or progress within {most}, as config.attempts says",
             action="See what kills it (memory? time limits?), then run `pipeline.retrain reconcile --retry`.",
         )
-    records.add_entry(job.root.audit, STARTED, at=job.now(), cycle=job.id, stage=name)
+    records.add_entry(job.root.audit, STARTED, at=job.now(), cycle=job.id, stage=name, progress=progress)
+
+
+def count_starts(entries: Iterable[Mapping], cycle: str, stage: str, progress: int) -> int:
+    """Counts the starts of a stage at this progress, since a person retried the cycle.
+
+    One that was postponed, such as for a full disk, does not count.
+    """
+    starts, counted = 0, False
+    for entry in entries:
+        if entry.get("cycle") != cycle:
+            continue
+        if entry["act"] == RETRIED:
+            starts, counted = 0, False
+        elif entry.get("stage") == stage and entry["act"] == STARTED:
+            counted = entry.get("progress", 0) == progress
+            starts += counted
+        elif entry.get("stage") == stage and entry["act"] == POSTPONED:
+            starts, counted = starts - counted, False
+    return starts
+
+
+def _progress(job: Job, name: str) -> int:
+    """Returns the step of the newest checkpoint; 0 for a stage that begins anew each time."""
+    saved = checkpoints.newest_first(Workdir(job.run).checkpoints) if name == train.__name__ else []
+    return saved[0].step if saved else 0
+
+
+def _postpone(job: Job, name: str, error: InputError) -> None:
+    """Logs that a start is not the stage's fault, but where a process of it was killed."""
+    if not isinstance(error, KilledError):
+        with contextlib.suppress(OSError):  # the disk may be what is full
+            records.add_entry(
+                job.root.audit, POSTPONED, at=job.now(), cycle=job.id, stage=name, why=error.received
+            )
 
 
 def _fail(job: Job, name: str, error: InputError) -> None:

@@ -142,7 +142,7 @@ def _try_again(root: Root, failed: Cycle, *, retry: bool, at: datetime.datetime)
             expected="other inputs than those that it failed with",
             action="Correct what it names; or try it again as it is: `pipeline.retrain reconcile --retry`.",
         )
-    records.add_entry(root.audit, "retried", at=at, cycle=failed.id)
+    records.add_entry(root.audit, records.RETRIED, at=at, cycle=failed.id)
     path = failed.folder / records.FAILED
     before = len(list(failed.folder.glob("failed.*.json")))
     path.rename(failed.folder / f"failed.{before + 1}.json")

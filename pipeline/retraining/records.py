@@ -232,6 +232,7 @@ PLAN, ENDED, FAILED = "plan.json", "ended.json", "failed.json"
 
 PROMOTE, REJECT, UNDECIDED = "PROMOTE", "REJECT", "UNDECIDED"
 TAKEN_BACK, SUPERSEDED = "TAKEN_BACK", "SUPERSEDED"
+RETRIED = "retried"  # the entry of a person who tries a failed cycle again
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

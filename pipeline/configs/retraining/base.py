@@ -60,7 +60,9 @@ def get_config() -> Config:
     config.keep.versions = 5  # published versions, besides the anchor
     config.keep.cycles = 5  # cycles whose run and export are kept; stage results and reports always are
 
-    config.attempts = 10  # starts of one stage that is killed each time; then the cycle has failed
+    config.attempts = (
+        10  # starts of one stage that is killed, and comes no further; then the cycle has failed
+    )
 
     config.notify = {}  # gets JSON on stdin, or as a POST; a failure of it fails nothing
     config.notify.command = ""  # a program and its arguments, without a shell; or "sh -c '…'"

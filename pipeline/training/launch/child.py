@@ -53,7 +53,12 @@ def why_failed(code: int, *, log: pathlib.Path) -> str:
 
 def may_succeed_later(code: int) -> bool:
     """Returns whether the same command may succeed later: it said so, or a signal or lost worker ended it."""
-    return code == EXIT_TRY_AGAIN or code < 0 or code >= _OF_SIGNALS
+    return code == EXIT_TRY_AGAIN or was_killed(code)
+
+
+def was_killed(code: int) -> bool:
+    """Returns whether a signal or a lost worker ended it."""
+    return code < 0 or code >= _OF_SIGNALS
 
 
 def _ended(process: subprocess.Popen, came: Callable[[], int]) -> int:

@@ -8,8 +8,10 @@ import pytest
 
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.publishing import versions
+from pipeline.retraining import cycle as cycle_lib
 from pipeline.retraining import reconcile as reconcile_lib
 from pipeline.retraining import records
+from pipeline.retraining.job import Job
 from tests.shared import small_spans
 
 
@@ -191,11 +193,53 @@ def test_a_stage_that_is_killed_again_and_again_fails_the_cycle(schedule, stoppi
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             schedule.reconcile()
-    with pytest.raises(InputError, match="3 starts that did not come to their end"):
+    with pytest.raises(InputError, match="3 starts that came neither to their end nor further"):
         schedule.reconcile()
     assert schedule.cycles[-1].failure["stage"] == "train"
     with pytest.raises(KeyboardInterrupt):
         schedule.later(minutes=1).reconcile(retry=True)
+
+
+def entries(*told):
+    """Entries of the log: a number is a start of training at that progress."""
+    return [
+        {
+            "cycle": "c1",
+            **({"act": "started", "stage": "train", "progress": each} if type(each) is int else each),
+        }
+        for each in told
+    ]
+
+
+POSTPONED, RETRIED = {"act": "postponed", "stage": "train"}, {"act": "retried"}
+
+
+@pytest.mark.parametrize(
+    ("told", "progress", "expected"),
+    [
+        ([0, 0, 0], 0, 3),
+        ([0, 0, 0], 40, 0),  # the last start came further
+        ([0, 20, 40, 40], 40, 2),
+        ([0, 0, RETRIED, 0], 0, 1),
+        ([0, POSTPONED, 0, POSTPONED, 0], 0, 1),  # a full disk is not the stage's fault
+        ([20, 40, POSTPONED], 40, 0),
+        ([20, POSTPONED, 40], 40, 1),
+        (
+            [0, {"act": "started", "stage": "export"}, {"cycle": "c2", "act": "started", "stage": "train"}],
+            0,
+            1,
+        ),
+    ],
+)
+def test_only_starts_without_progress_count_as_attempts(told, progress, expected):
+    assert cycle_lib.count_starts(entries(*told), "c1", "train", progress) == expected
+
+
+def test_the_progress_of_training_is_its_newest_checkpoint(promoted):
+    (begun,) = promoted.cycles
+    job = Job(root=promoted.root, settings=promoted.settings, id=begun.id, plan=begun.plan, now=None)
+    steps = sorted(int(path.name.removeprefix("step-")) for path in (job.run / "checkpoints").glob("step-*"))
+    assert [cycle_lib._progress(job, name) for name in ("train", "export")] == [steps[-1], 0]
 
 
 def test_a_failure_for_lack_of_memory_that_was_written_down_is_tried_again(tmp_path):
