@@ -128,7 +128,7 @@ def open_source(raw_format: str, values: Mapping[str, Any] | None = None) -> Sou
 
 
 def settings_of(source: Source) -> dict[str, Any]:
-    """The values of the flags with which `open_source` gives this source, those that say something."""
+    """The flags from which `open_source` makes this source, without those that are empty or off."""
     known = next((known for known in FORMATS.values() if isinstance(source, known.source)), None)
     fields = {option.flag: getattr(source, option.field) for option in (known.options if known else ())}
     return {

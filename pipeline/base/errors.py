@@ -243,7 +243,7 @@ def unknown_name(
 
 
 def _likeness(given: str, name: str) -> float:
-    """1 for equal names; of a dotted name its last part counts as much as the whole."""
+    """Returns 0 to 1, and 1 for equal names. A dotted name counts by its whole or its last part."""
     last = name.rpartition(".")[2]
     likeness = max(difflib.SequenceMatcher(None, given, one).ratio() for one in (name, last))
     words = _words(last)

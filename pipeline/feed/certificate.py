@@ -103,7 +103,10 @@ class Certificate:
 
     @property
     def uncached_is_costly(self) -> bool:
-        """Returns whether reading from the disk is slow, but not for it: with few rows, for the start."""
+        """Returns whether reading uncached files is slow though the disk is not.
+
+        With few rows, opening the files takes most of the time.
+        """
         if self.uncached is None or self.scaling.disk_is_slow:
             return False
         return self.uncached.examples_per_s < _COSTLY * self.together.examples_per_s

@@ -17,7 +17,7 @@ STARTED, FAILED = "started", "failed"
 
 
 def gc(job: Job) -> dict:
-    """Collects garbage; see collect."""
+    """Deletes what no cycle or version needs any more; `collect` has the rules."""
     gone = collect(job.root, job.settings, running=job.id)
     store.follow(job.root, job.settings, at=job.now())
     return gone

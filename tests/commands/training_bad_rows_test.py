@@ -92,6 +92,7 @@ def skipped(dataset, tmp_path_factory) -> pathlib.Path:
     return workdir
 
 
+@pytest.mark.slow
 def test_stop_names_the_record(dataset, tmp_path):
     step, _ = bad_steps(dataset)
     message = rf"^step {step}: received .*not finite: {stored_at(dataset)} \(replica 0\) has a loss of inf; "

@@ -87,15 +87,10 @@ def test_damage_on_the_way_is_refused_whatever_the_budget(damaged, tmp_path):
 
 # A dataset that changes under a run ends it at the next log point, before anything is saved.
 
-SLOW = pytest.mark.slow
 
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("layout", "shuffle"),
-    [
-        ("rows", "global"),
-        *(pytest.param(*each, marks=SLOW) for each in (("rows", "windows"), ("blocks", "global"))),
-    ],
+    ("layout", "shuffle"), [("rows", "global"), ("rows", "windows"), ("blocks", "global")]
 )
 def test_another_shard_of_the_same_size_ends_the_run_before_a_checkpoint(
     tmp_path, monkeypatch: pytest.MonkeyPatch, layout: str, shuffle: str

@@ -40,8 +40,8 @@ class Stage:
 class Recipe:
     """The recipe of one replica's batches: rows are read and prepared in groups, then batched.
 
-    Rows that are mapped into memory are not read: there `read` gives only the position at which a group
-    starts.
+    Where files are mapped into memory, `read` gives only the position at which a group of rows starts;
+    the rows themselves are taken from the mapping.
     """
 
     # Elements (positions int64 [n], rows [n, …]), or (position int64 [],).

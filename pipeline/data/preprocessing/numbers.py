@@ -185,7 +185,8 @@ def _require_distinct(feature: Numeric, statistics: FeatureStatistics) -> None:
 
 _FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LARGEST = str((1 << 63) - 1)
-# Up to the largest int64: fewer digits, or as many of which one is smaller and those before it are the same.
+# Whole numbers below the largest int64 that have as many digits: the first digits are the same, and the next
+# one is smaller. Numbers with fewer digits, and the largest itself, are added in _INTEGER.
 _SMALLER = (
     f"{_LARGEST[:at]}[0-{int(digit) - 1}][0-9]{{{len(_LARGEST) - at - 1}}}"
     for at, digit in enumerate(_LARGEST)

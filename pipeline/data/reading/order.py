@@ -86,7 +86,7 @@ def shuffled_windows(rows: tf.Tensor, *, seed: int, epoch: tf.Tensor, windows: t
         return before + Permutation(one_at_least, seed=seed)(places, epoch, windows[:, None])
 
     def uneven() -> tf.Tensor:
-        # What comes after the end of a window of fewer rows is left out.
+        # A window with fewer rows than the largest one has places without a row; they are left out.
         return tf.boolean_mask(mixed(rows[:, None]), places < rows[:, None])
 
     # Nearly always equally many: one number for all costs a seventh less.

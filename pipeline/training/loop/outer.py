@@ -274,7 +274,7 @@ def announce_first_step(
 
 
 class TimedCheckpoints:
-    """`checkpoints` whose saving, and waiting for what is being written, `times` counts."""
+    """Wraps `checkpoints`; `times` counts the seconds of saving, and of waiting for a save to end."""
 
     def __init__(self, checkpoints: Checkpoints, times: GoodputLog) -> None:
         self._checkpoints = checkpoints

@@ -52,6 +52,7 @@ def test_a_dataset_is_sound_and_holds_the_same_examples(layout, warm_python):
         assert reading.examples(GOLDENS / layout) == EXPECTED["examples"][layout]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_checkpoint_in_the_same_order(tmp_path, warm_python):
     with still_read(GOLDENS / "run"):
         workdir = shutil.copytree(GOLDENS / "run", tmp_path / "run")

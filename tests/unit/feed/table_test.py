@@ -78,7 +78,7 @@ def test_it_tells_what_the_page_cache_held():
     held = certificate(files=Residency(bytes=12_000_000, resident=0.25))
     assert "files     12.0 MB, of which the page cache held 25%" in render(held, ())
     unknown = certificate(files=Residency(bytes=12_000_000, resident=None))
-    assert "told only to who may write" in render(unknown, ())
+    assert "known only to who may write" in render(unknown, ())
 
 
 def test_reads_from_the_disk_stand_below_and_may_be_the_limit():

@@ -43,7 +43,7 @@ class Write(beam.DoFn):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Numbers:
     numbers: tuple[int, ...]
-    run_numbers: Run
+    run: Run
     input_splits: Sequence[InputSplit] = ()
     doing: ClassVar[str] = "counting"
     file_type: ClassVar[type[WrittenFile]] = WrittenFile

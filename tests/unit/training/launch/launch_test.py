@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -12,7 +13,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from pipeline.base.cli import signals
 from pipeline.base.cli.signals import Interrupted
+from pipeline.base.errors import InputError
+from pipeline.training.launch import child
 from pipeline.training.launch import workers as workers_lib
 from pipeline.training.launch.workers import Worker
 from tests.shared.small_run import write_small_dataset
@@ -188,3 +192,108 @@ def test_two_workers_train_as_one_and_a_kill_ends_both(tmp_path, warm_python, mo
     assert "strategy   multi_worker, replicas: 2, global batch 16" in told.out
     assert "XLA        off: asked for, but TensorFlow has no XLA for the sums over workers" in told.out
     assert "--workers=2" in json.loads((tmp_path / "run" / "run.json").read_text())["command"]
+
+
+# --workers beside other flags, and on machines where it makes no sense.
+
+FITS = {"strategy": "auto", "replicas": 2, "global_batch": 16}
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setattr(workers_lib, "_GPU", tmp_path / "none")
+
+
+def test_what_fits_passes():
+    workers_lib.check_workers(2, **FITS)
+    workers_lib.check_workers(2, **FITS | {"strategy": "multi_worker"})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"strategy": "mirrored"}, r"--workers=2: received --strategy=mirrored too"),
+        ({"global_batch": 15}, r"--config.global_batch: received 15; .*2 replicas. Set .*=16"),
+        ({"global_batch": 0}, r"--config.global_batch: received 0"),
+    ],
+)
+def test_what_does_not_is_refused(changed, message):
+    with pytest.raises(InputError, match=message):
+        workers_lib.check_workers(2, **FITS | changed)
+
+
+def test_a_worker_of_a_cluster_starts_no_others(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    with pytest.raises(InputError, match=r"--workers=2: received environment variable TF_CONFIG too"):
+        workers_lib.check_workers(2, **FITS)
+
+
+def test_gpus_are_not_shared_out(monkeypatch):
+    monkeypatch.setattr(workers_lib, "_GPU", pathlib.Path("/dev/null"))
+    with pytest.raises(InputError, match=r"a machine with GPUs.*--strategy=mirrored"):
+        workers_lib.check_workers(2, **FITS)
+
+
+def test_no_more_than_memory_is_there_for(monkeypatch):
+    monkeypatch.setattr(workers_lib, "_memory", lambda: 16 << 30)
+    with pytest.raises(InputError, match=r"--workers=1000: received 1,000 processes.*expected at most 23"):
+        workers_lib.check_workers(1_000, **FITS)
+
+
+# A command that runs for another one.
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch) -> Callable[[str], list[str]]:
+    """Writes a module of this text, and gives the command that runs it."""
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{pathlib.Path.cwd()}")
+
+    def write(text: str) -> list[str]:
+        (tmp_path / "told.py").write_text(text)
+        return ["told"]
+
+    return write
+
+
+def test_what_a_command_prints_goes_behind_what_is_in_the_log(tmp_path, program):
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    code = child.run(program("print('done')"), log=log)
+    assert (code, log.read_text()) == (0, "before\ndone\n")
+
+
+def test_why_it_failed_is_its_error_line(tmp_path, program):
+    text = "import sys; print('error: no such file', file=sys.stderr); print('bye'); sys.exit(2)"
+    code = child.run(program(text), log=tmp_path / "log")
+    assert code == 2
+    assert child.why_failed(code, log=tmp_path / "log") == "no such file"
+    assert not child.may_succeed_later(code)
+
+
+def test_one_that_was_killed_may_succeed_later(tmp_path, program):
+    text = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    code = child.run(program(text), log=tmp_path / "log")
+    assert child.why_failed(code, log=tmp_path / "log") == "ended by SIGKILL"
+    assert child.may_succeed_later(code)
+
+
+def test_a_signal_is_passed_on(tmp_path, program):
+    text = (
+        "import json, pathlib, signal, sys\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"  # it waits until it is asked for
+        f"pathlib.Path({str(tmp_path / 'ready')!r}).touch()\n"
+        "number = signal.sigwait({signal.SIGTERM})\n"
+        f"pathlib.Path({str(tmp_path / 'seen')!r}).write_text(json.dumps(number))\n"
+        "sys.exit(143)\n"
+    )
+    before = {*signals.descendants(os.getpid())}  # of other tests
+    came = lambda: signal.SIGTERM if (tmp_path / "ready").exists() else 0  # noqa: E731
+    assert child.run(program(text), log=tmp_path / "log", came=came) == 143
+    assert json.loads((tmp_path / "seen").read_text()) == signal.SIGTERM
+    assert {*signals.descendants(os.getpid())} <= before
+
+
+def test_one_that_heard_a_signal_and_ended_may_succeed_later(tmp_path, program):
+    text = f"import sys; sys.exit({128 + signal.SIGTERM})"  # as pipeline.export ends after SIGTERM
+    assert child.may_succeed_later(child.run(program(text), log=tmp_path / "log"))

@@ -17,7 +17,10 @@ LOGITS = DRAW.normal(size=(12, 3), scale=3.0).astype("float32")
 Y = np.arange(12, dtype="int32") % 3
 WEIGHTS = (0.5, 1.0, 4.0)
 SMOOTHING = 0.2
-WAYS = [("one_device", 1), ("one_device", 2), ("mirrored", 2)]  # strategy, and micro-batches
+WAYS = [  # strategy, and micro-batches: the last has several of both
+    *(pytest.param("one_device", parts, marks=pytest.mark.slow) for parts in (1, 2)),
+    ("mirrored", 2),
+]
 
 
 def test_many_classes_against_numpy():
