@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -12,8 +13,8 @@ from pipeline.gate.statistics.auc import Ranks, Resampled
 from pipeline.gate.statistics.estimates import Estimate, Means, Sample
 from pipeline.gate.statistics.shares import Shares
 
-_LEAST_OF_CLASS = 10  # positives and negatives: with fewer, the spread of an area is not known
-_RARER, _OF_ONE = " of the rarer class", " of one class"
+_LEAST_OF_LABEL = 10  # with fewer rows of a class, its share in the holdout is chance, and no spread shows it
+_BY_CHANCE = 2  # where so many times the rows are expected, 99.5% of all holdouts have enough: Poisson's
 
 
 class Measured(Protocol):
@@ -31,7 +32,7 @@ def measure(metric: Metric, sample: Sample, rules: GateRules) -> Measured:
     if metric.kind == "area":
         return (
             Ranks(sample=sample)
-            if is_plain
+            if is_plain or (sample.are_copies and sample.weights is None)
             else Resampled(sample=sample, resamples=rules.resamples, seed=rules.seed)
         )
     if metric.kind == "share":
@@ -52,36 +53,67 @@ class Obstacle:
     examples: int | None
 
 
-def find_obstacle(metric: Metric, sample: Sample, rules: GateRules, *, least: int) -> Obstacle | None:
-    """Returns why the sample cannot be evaluated: too few rows, clusters, or rows of a class; else None.
+def find_obstacle(sample: Sample, rules: GateRules, *, least: int) -> Obstacle | None:
+    """Returns why the sample cannot be evaluated: too few rows, clusters, or rows of a label; else None.
 
-    Rows and clusters of unequal weight count as their effective number at equal weight.
+    Rows and clusters of unequal weight count as their effective number at equal weight, copies as one row.
     """
     found = _of_rows(sample, "", least) or _of_clusters(sample, "", rules)
-    return found or (_of_classes(sample, rules) if metric.kind == "area" else None)
+    return found or (None if sample.labels is None else _of_labels(sample, rules))
 
 
-def _of_classes(sample: Sample, rules: GateRules) -> Obstacle | None:
-    """The rows of the rarer class, and their clusters, limit what is known of an area."""
-    number = min(int(sample.positive.sum()), int((~sample.positive).sum()))
-    if number < _LEAST_OF_CLASS:
-        return _too_few(f"rows{_RARER}", number, _LEAST_OF_CLASS, sample)
-    for of_class in (sample.take(sample.positive), sample.take(~sample.positive)):
-        found = _of_rows(of_class, _OF_ONE, _LEAST_OF_CLASS) or _of_clusters(of_class, _OF_ONE, rules)
+def _of_labels(sample: Sample, rules: GateRules) -> Obstacle | None:
+    """Looks for a label that too few rows have.
+
+    Labels that have not arrived are all "no". On these, a model that says "no" more often is better for
+    certain, as nothing varies: no spread of the rows tells how wrong that is.
+    """
+    for count, whose, number, rate in sorted(_labels(sample)):
+        is_plain = sample.weights is None and sample.clusters is None
+        if is_plain and count >= _LEAST_OF_LABEL:
+            return None  # the others have more
+        is_other = number == _OTHERS
+        own = sample.take(sample.labels != _frequent(sample) if is_other else sample.labels == number)
+        found = _of_rows(own, whose, _LEAST_OF_LABEL) or _of_clusters(own, whose, rules)
         if found:
-            more = found.examples and math.ceil(found.examples * sample.rows / of_class.rows)
-            return dataclasses.replace(found, examples=more)
+            share, needed = (count / sample.rows, found.examples) if count else (rate, _LEAST_OF_LABEL)
+            return dataclasses.replace(
+                found, examples=math.ceil(needed * _BY_CHANCE / share) if share else None
+            )
     return None
+
+
+_OTHERS = -1
+
+
+def _labels(sample: Sample) -> Iterator[tuple[int, str, int, float]]:
+    """Yields what must occur: its rows, what it is called, the label or _OTHERS, and its rate in training.
+
+    Of many classes, those that are rare in training may be absent. A rate of 0 is not known.
+    """
+    counts = np.bincount(sample.labels, minlength=len(sample.rates)).tolist()
+    if len(sample.rates) != 2:
+        others = sample.rows - counts[_frequent(sample)]
+        yield others, " that differ from the most frequent label", _OTHERS, 0.0
+    for number, (name, rate) in enumerate(sample.rates.items()):
+        is_expected = math.isnan(rate) or rate * sample.rows >= _LEAST_OF_LABEL * _BY_CHANCE
+        if len(sample.rates) == 2 or is_expected:
+            yield counts[number], f" of class '{name}'", number, 0.0 if math.isnan(rate) else rate
+
+
+def _frequent(sample: Sample) -> int:
+    return int(np.bincount(sample.labels).argmax())
 
 
 def _of_rows(sample: Sample, whose: str, least: int) -> Obstacle | None:
     number = round(sample.effective_rows)
+    copies = " that are no copies" if sample.are_copies else ""
     how = "" if sample.weights is None else ", counted at equal weight"
-    return _too_few(f"rows{whose}{how}", number, least, sample) if number < least else None
+    return _too_few(f"rows{whose}{copies}{how}", number, least, sample) if number < least else None
 
 
 def _of_clusters(sample: Sample, whose: str, rules: GateRules) -> Obstacle | None:
-    if sample.clusters is None:
+    if sample.clusters is None or sample.are_copies:
         return None
     number = round(sample.effective_clusters)
     how = "" if number == sample.units else ", counted at equal weight"

@@ -1,11 +1,12 @@
 """The inputs of the gate: the labels of one holdout and the predictions of each model."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from pipeline.base.errors import InputError
+from pipeline.gate.copies import find_copies
 from pipeline.gate.metrics import METRICS, Metric
 from pipeline.gate.statistics.estimates import Sample
 
@@ -22,13 +23,17 @@ class Scored:
       labels: [n], class indices or values.
       predictions: by model ("challenger"; "champion" and "anchor" where there are such), as exports give
         them: probabilities [n, classes], or those of the positive class [n]; for a regression values [n] or
-        [n, 1].
+        [n, 1]. Champion and anchor may be NaN or impossible in a row; the challenger where the champion is.
       weights: [n], from 0 on; None: all rows count the same.
       clusters: [n], equal where rows belong together, of any type that can be sorted; None: rows are
         independent.
       slices: feature → its value in each row, text [n].
       prior: the prediction without features, from the training labels: the rate of the positive class, the
         rates of all classes [classes], or the mean of the values; None: from the labels here.
+      rates: how often each class occurs in training, in `prior`'s form; None: as `prior` says.
+      class_names: for messages; empty: their numbers.
+      content: [n], integers that are equal where the stored rows are; None: rows of the same predictions and
+        label are taken for copies.
 
     Raises:
       InputError: a name, a length or a number cannot be right.
@@ -41,6 +46,9 @@ class Scored:
     clusters: np.ndarray | None = None
     slices: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     prior: float | np.ndarray | None = None
+    rates: float | np.ndarray | None = None
+    class_names: Sequence[str] = ()
+    content: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.task not in METRICS:
@@ -65,11 +73,39 @@ class Scored:
         predictions = self.predictions[CHALLENGER]
         return 2 if np.ndim(predictions) == 1 else np.shape(predictions)[1]
 
+    def has_number(self, model: str) -> np.ndarray:
+        """Returns for which rows the model gives a valid prediction, bool [n]."""
+        wrong = np.zeros(self.rows, bool)
+        for found, _ in self._faults(model):
+            wrong |= found
+        return ~wrong
+
+    def take(self, rows: np.ndarray, *, without: str = "") -> "Scored":
+        """Returns some rows, indices or bool [n], without one of the models where it is named."""
+        kept = {name: getattr(self, name) for name in ("labels", "weights", "clusters", "content")}
+        return dataclasses.replace(
+            self,
+            predictions={
+                model: np.asarray(made)[rows] for model, made in self.predictions.items() if model != without
+            },
+            slices={feature: np.asarray(texts)[rows] for feature, texts in self.slices.items()},
+            **{name: None if array is None else np.asarray(array)[rows] for name, array in kept.items()},
+        )
+
+    def _faults(self, model: str) -> Iterator[tuple[np.ndarray, str]]:
+        """Yields which rows of a model's predictions are wrong, bool [n], and what is expected of each."""
+        name, array = f"predictions of the {model}", self.predictions[model]
+        if self.task == REGRESSION:
+            return faults_of_values(name, array)
+        return faults_of_probabilities(name, array, classes=self.classes, binary=self.task == "binary")
+
     def _beside_labels(self) -> Iterator[tuple[str, np.ndarray]]:
         yield from ((f"predictions of the {model}", array) for model, array in self.predictions.items())
         yield from ((f"slices of '{feature}'", array) for feature, array in self.slices.items())
         yield from (
-            (name, getattr(self, name)) for name in ("weights", "clusters") if getattr(self, name) is not None
+            (name, getattr(self, name))
+            for name in ("weights", "clusters", "content")
+            if getattr(self, name) is not None
         )
 
     def _check_models(self) -> None:
@@ -80,17 +116,17 @@ class Scored:
             raise _error("predictions", received, expected, "Name the models so.")
 
     def _check_numbers(self) -> None:
-        for model, array in self.predictions.items():
-            name = f"predictions of the {model}"
-            if self.task == REGRESSION:
-                check_values(name, array)
-            else:
-                check_probabilities(name, array, classes=self.classes, binary=self.task == "binary")
+        numbers = {model: self.has_number(model) for model in self.predictions}
+        needed = numbers.get(CHAMPION, True)
+        for wrong, expected in self._faults(CHALLENGER):
+            _none(f"predictions of the {CHALLENGER}", self.predictions[CHALLENGER], wrong & needed, expected)
         if self.task == REGRESSION:
             check_values("labels", self.labels)
         else:
             check_classes("labels", self.labels, self.classes)
         check_prior(self.prior, self.classes)
+        if self.classes:
+            check_prior(self.rates, self.classes)
         if self.weights is not None:
             check_weights(self.weights)
         if self.clusters is not None:
@@ -123,24 +159,32 @@ def as_many_rows(name: str, array: np.ndarray, number: int) -> None:
 
 def check_values(name: str, array: np.ndarray) -> None:
     """Checks for finite numbers, [n] or [n, 1]."""
+    for wrong, expected in faults_of_values(name, array):
+        _none(name, array, wrong, expected)
+
+
+def faults_of_values(name: str, array: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
     if np.ndim(array) > 2 or np.shape(array)[1:] not in ((), (1,)):
         raise _error(name, f"shape {list(np.shape(array))}", "one value for each example")
-    _finite(name, array)
+    yield _beyond(name, array), _FINITE
 
 
-def check_probabilities(name: str, array: np.ndarray, *, classes: int, binary: bool) -> None:
+def faults_of_probabilities(
+    name: str, array: np.ndarray, *, classes: int, binary: bool
+) -> Iterator[tuple[np.ndarray, str]]:
     """Checks probabilities of all classes, [n, classes], or of the positive one of two, [n]."""
     shape = np.shape(array)
     fits = shape[1:] in (((), (2,)) if binary else ((classes,),)) and classes > 1
     if not fits:
         expected = "[n] or [n, 2]" if binary else f"[n, {max(classes, 2)}]"
         raise _error(name, f"shape {list(shape)}", f"probabilities of shape {expected}")
-    _finite(name, array)
+    yield _beyond(name, array), _FINITE
     outside = (array < -_ROUNDING) | (array > 1 + _ROUNDING)
-    _none(name, array, outside.reshape(len(array), -1).any(axis=1), "probabilities from 0 to 1")
+    yield outside.reshape(len(array), -1).any(axis=1), "probabilities from 0 to 1"
     if len(shape) == 2:
-        sums = array.sum(axis=1, dtype=np.float64)
-        _none(name, array, np.abs(sums - 1) > _OFF_ONE, "probabilities that add up to 1")
+        with np.errstate(invalid="ignore"):  # infinities of two signs
+            sums = array.sum(axis=1, dtype=np.float64)
+        yield np.abs(sums - 1) > _OFF_ONE, "probabilities that add up to 1"
 
 
 def check_classes(name: str, array: np.ndarray, number: int) -> None:
@@ -192,12 +236,20 @@ def check_texts(name: str, array: np.ndarray) -> None:
     _none(name, array, ~is_text, "text")
 
 
+_FINITE = "finite float32 numbers"
+
+
 def _finite(name: str, array: np.ndarray) -> None:
+    _none(name, array, _beyond(name, array), _FINITE)
+
+
+def _beyond(name: str, array: np.ndarray) -> np.ndarray:
+    """Returns which rows hold what is no number, or one beyond float32, bool [n]."""
     array = np.asarray(array)
     if array.dtype.kind in "OUSTMmc":
         raise _error(name, f"an array of {array.dtype}", "an array of numbers")
     beyond = ~(np.abs(array) <= _LARGEST)  # NaN too
-    _none(name, array, beyond.reshape(len(array), -1).any(axis=1), "finite float32 numbers")
+    return beyond.reshape(len(array), -1).any(axis=1)
 
 
 def _none(name: str, array: np.ndarray, wrong: np.ndarray, expected: str) -> None:
@@ -238,23 +290,29 @@ class Prepared:
       labels: int64 classes or float64 values, [n].
       predictions: by model, [n, classes] or float64 [n]; also those of the prior where there is no champion.
       weights: float64 [n], 1 at most; None where all rows count the same.
+      rates: by class, its rate in training; NaN: not known; empty for a regression.
       clusters: int64 [n], from 0 on; None: rows are independent.
+      are_copies: whether clusters are copies of one row each.
       kept: bool [all rows], True where the weight is above 0.
     """
 
     labels: np.ndarray
     predictions: Mapping[str, np.ndarray]
+    rates: Mapping[str, float]
     weights: np.ndarray | None
     clusters: np.ndarray | None
+    are_copies: bool
     kept: np.ndarray
 
     def sample(self, metric: Metric) -> Sample:
         """Returns each model's column of the metric."""
         return Sample(
             columns={model: metric.column(self.labels, made) for model, made in self.predictions.items()},
-            positive=self.labels == 1 if metric.kind == "area" else None,
+            labels=self.labels if self.rates else np.unique(self.labels, return_inverse=True)[1],
+            rates=self.rates,
             weights=self.weights,
             clusters=self.clusters,
+            are_copies=self.are_copies,
         )
 
 
@@ -262,16 +320,33 @@ def prepare(scored: Scored) -> Prepared:
     kept, weights = _weights(scored)
     labels = np.asarray(scored.labels)[kept].astype(np.float64 if scored.task == REGRESSION else np.int64)
     predictions = {model: _predictions(scored.task, made)[kept] for model, made in scored.predictions.items()}
+    if scored.clusters is None:
+        texts = [np.asarray(column)[kept] for column in scored.slices.values()]
+        beside = [*predictions.values(), *([] if weights is None else [weights]), *texts]
+        content = None if scored.content is None else np.asarray(scored.content)[kept]
+        clusters = find_copies(labels, beside, content=content)
+    else:
+        clusters = np.unique(np.asarray(scored.clusters)[kept], return_inverse=True)[1]
     if CHAMPION not in predictions:
         predictions[PRIOR] = _prior(scored, labels, weights)
-    clusters = scored.clusters
     return Prepared(
         labels=labels,
         predictions=predictions,
+        rates=_rates(scored),
         weights=weights,
-        clusters=None if clusters is None else np.unique(np.asarray(clusters)[kept], return_inverse=True)[1],
+        clusters=clusters,
+        are_copies=scored.clusters is None and clusters is not None,
         kept=kept,
     )
+
+
+def _rates(scored: Scored) -> dict[str, float]:
+    found = scored.prior if scored.rates is None else scored.rates
+    names = scored.class_names or [str(number) for number in range(scored.classes)]
+    if not names or found is None:
+        return dict.fromkeys(names, np.nan)
+    found = np.array([1 - found, found]) if np.ndim(found) == 0 else found
+    return {name: float(rate) for name, rate in zip(names, found, strict=True)}
 
 
 def _weights(scored: Scored) -> tuple[np.ndarray, np.ndarray | None]:

@@ -151,10 +151,8 @@ def floor_checks(results: Sequence[MetricResult], rules: GateRules) -> Iterator[
     for name, floor in rules.floors.items():
         own, is_least = named[name].values[CHALLENGER].value, named[name].is_higher_better
         reached = own >= floor if is_least else own <= floor
-        outcome = PASSED if reached else FAILED if own == own else OPEN  # NaN: it could not be measured
-        found = "not known on this holdout" if outcome == OPEN else f"{own:.5g}"
-        reason = f"{name} is {found}; the floor is {floor:g} or {'more' if is_least else 'less'}"
-        yield Check(name=f"floor of {name}", outcome=outcome, reason=reason)
+        reason = f"{name} is {own:.5g}; the floor is {floor:g} or {'more' if is_least else 'less'}"
+        yield Check(name=f"floor of {name}", outcome=PASSED if reached else FAILED, reason=reason)
 
 
 KEPT, REGRESSED, NOT_EVALUATED = "no regression", "regression", "not evaluated"
@@ -281,7 +279,7 @@ def _evaluated(metric: Metric, part: _Part, sample: Sample, rules: GateRules) ->
         reason="there is no champion to compare with",
         values={model: value_of(measured.value(model), rules.confidence) for model in models},
     )
-    found = find_obstacle(metric, own, rules, least=rules.least_slice)
+    found = find_obstacle(own, rules, least=rules.least_slice)
     if found or CHAMPION not in models:
         return dataclasses.replace(result, reason=found.reason) if found else result
     estimate = improvement(measured, metric, CHALLENGER, over=CHAMPION)

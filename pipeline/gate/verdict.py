@@ -38,8 +38,9 @@ class Verdict:
     Attributes:
       reasons: a sentence for each check that led to the decision.
       metric: the name of the one that decides.
-      rows, clusters: how many of the holdout have a weight above 0; clusters is None where rows are
-        independent.
+      rows: how many of the holdout have a weight above 0.
+      clusters: in how many clusters they are; None where rows are independent.
+      distinct: how many are no copies of another one; None where none are.
       is_first: whether there was no champion, so that the model had to beat the floors and the prior.
       checks: all of them, also those that did not lead to the decision.
       examples: how many would decide where the decision is open; None where it is not, or no number is known.
@@ -51,6 +52,7 @@ class Verdict:
     metric: str
     rows: int
     clusters: int | None
+    distinct: int | None
     is_weighted: bool
     is_first: bool
     metrics: tuple[MetricResult, ...]
@@ -80,6 +82,8 @@ def evaluate(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
     """
     metric = metric_of(scored.task, rules.metric)
     _require_scored(scored, rules)
+    whole = scored.rows
+    scored, notes = _with_numbers(scored)
     ready = prepare(scored)
     samples = {each.name: ready.sample(each) for each in METRICS[scored.task]}
     measured = {each.name: measure(each, samples[each.name], rules) for each in METRICS[scored.task]}
@@ -89,15 +93,20 @@ def evaluate(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
     )
     sample = samples[metric.name]
     slices = evaluate_slices(metric, sample, _texts(scored, ready, rules), rules)
-    checks = tuple(_checks(metric, sample, measured[metric.name], results, slices, rules))
+    found = find_obstacle(sample, rules, least=max(rules.least_rows - (whole - scored.rows), 2))
+    if found:
+        checks = (holdout_check(found),)
+    else:
+        checks = tuple(_checks(metric, sample, measured[metric.name], results, slices, rules))
     decision = _decision(checks)
     return Verdict(
         decision=decision,
-        reasons=_reasons(checks, decision),
+        reasons=(*_reasons(checks, decision), *notes),
         task=scored.task,
         metric=metric.name,
         rows=sample.rows,
-        clusters=None if sample.clusters is None else sample.units,
+        clusters=None if sample.clusters is None or sample.are_copies else sample.units,
+        distinct=sample.units if sample.are_copies else None,
         is_weighted=sample.weights is not None,
         is_first=CHAMPION not in sample.columns,
         metrics=results,
@@ -109,6 +118,27 @@ def evaluate(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
     )
 
 
+def _with_numbers(scored: Scored) -> tuple[Scored, list[str]]:
+    """Returns the rows for which champion and anchor give numbers, and a sentence for each that does not.
+
+    A model that gives none for most rows, or most rows of a class, is left out: it must not keep its place
+    for what nothing can be compared with.
+    """
+    notes = []
+    for model in (CHAMPION, ANCHOR):
+        if model not in scored.predictions or (has_number := scored.has_number(model)).all():
+            continue
+        classes = np.asarray(scored.labels, np.int64) if scored.classes else np.zeros(scored.rows, np.int64)
+        answered = np.bincount(classes, weights=has_number)
+        missing = f"the {model} gives no valid number for {(~has_number).sum():,} of {scored.rows:,} rows"
+        if (2 * answered >= np.bincount(classes)).all():
+            scored, then = scored.take(has_number), "these rows are left out"
+        else:
+            scored, then = scored.take(np.arange(scored.rows), without=model), "nothing is compared with it"
+        notes.append(f"{missing}: {then}")
+    return scored, notes
+
+
 def _checks(
     metric: Metric,
     sample: Sample,
@@ -117,11 +147,7 @@ def _checks(
     slices: Slices,
     rules: GateRules,
 ) -> Iterator[Check]:
-    """Returns every check that applies; a holdout that is too small has that one alone."""
-    found = find_obstacle(metric, sample, rules, least=rules.least_rows)
-    if found:
-        yield holdout_check(found)
-        return
+    """Yields every check that applies to a holdout that is large enough."""
     allowed = {CHAMPION: rules.allowed_below_champion, ANCHOR: rules.allowed_below_anchor, PRIOR: 0.0}
     for over, margin in allowed.items():
         if over in sample.columns:

@@ -8,18 +8,20 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import stats
 
-from pipeline.gate.statistics.estimates import Sample, StudentT
+from pipeline.gate.statistics.estimates import Sample, StudentT, mean
 
 METHOD = "DeLong 1988, ranks of Sun & Xu 2014"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """Areas for unweighted, independent rows.
+    """Areas for unweighted rows, independent but for copies of one row.
 
     E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson, "Comparing the areas under two or more correlated
     receiver operating characteristic curves" (1988). The parts of an area come from ranks, as in X. Sun and
-    W. Xu, "Fast implementation of DeLong's algorithm" (2014).
+    W. Xu, "Fast implementation of DeLong's algorithm" (2014). Parts of copies count together, as clusters of
+    a mean do. Degrees of freedom are those of the rarer class: with the normal distribution, 3.1% of equal
+    models were promoted at 20 positive rows, not 2.5%.
     """
 
     sample: Sample
@@ -36,15 +38,23 @@ class Ranks:
         """Returns by model the parts of the positive rows, float64 [positives], and of the negative ones."""
         return {model: parts(scores, self.sample.positive) for model, scores in self.sample.columns.items()}
 
+    @functools.cached_property
+    def _copies(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Returns the clusters of the positive rows, and of the negative ones; None where there are none."""
+        positive = self.sample.positive
+        return self.sample.take(positive).clusters, self.sample.take(~positive).clusters
+
     def _estimate(self, positives: np.ndarray, negatives: np.ndarray) -> StudentT:
-        error = math.nan
-        if len(positives) > 1 and len(negatives) > 1:
-            error = math.sqrt(sum(part.var(ddof=1) / len(part) for part in (positives, negatives)))
+        if not (len(positives) and len(negatives)):
+            nothing = {"value": math.nan, "standard_error": math.nan, "degrees": 1}
+            return StudentT(**nothing, units=self.sample.units, method=METHOD)
+        classes = zip((positives, negatives), self._copies, strict=True)
+        means = [mean(part, weights=None, clusters=copies) for part, copies in classes]
         return StudentT(
-            value=float(positives.mean()) if len(positives) and len(negatives) else math.nan,
-            standard_error=error,
-            units=self.sample.rows,
-            degrees=math.inf,
+            value=means[0].value,
+            standard_error=math.hypot(*(each.standard_error for each in means)),
+            units=self.sample.units,
+            degrees=min(each.degrees for each in means),
             method=METHOD,
         )
 

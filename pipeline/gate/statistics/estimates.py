@@ -42,7 +42,15 @@ class Estimate(abc.ABC):
 class StudentT(Estimate):
     """An estimate whose error follows Student's t; the normal distribution where `degrees` is infinite.
 
-    `bounds` are the least and the greatest value that the truth can have: no interval leaves them.
+    Where few numbers are far from the others, as losses of a rare class are, t is too small on one side: of
+    models that differ in their bias alone, it promoted the one that says the common class in 4.3% of cases,
+    not 2.5%, at 1 positive row in 100 of 2,000. So an interval reaches as far as that of t, or of P. Hall,
+    "On the removal of skewness by transformation" (1992), whichever is wider on that side.
+
+    Attributes:
+      degrees: of freedom.
+      skew: the skewness of the mean of the units: that of one unit, over the root of their number.
+      bounds: the least and the greatest value that the truth can have: no interval leaves them.
     """
 
     value: float
@@ -50,13 +58,16 @@ class StudentT(Estimate):
     units: int
     method: str
     degrees: float
+    skew: float = 0.0
     bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         if not math.isfinite(self.standard_error):
             return math.nan, math.nan
-        reach = float(special.stdtrit(self.degrees, (1 + confidence) / 2)) * self.standard_error
-        low, high = np.clip((self.value - reach, self.value + reach), *self.bounds)
+        quantile = float(special.stdtrit(self.degrees, (1 + confidence) / 2))
+        below, above = (max(quantile, self._from_symmetric(sign * quantile) * sign) for sign in (1, -1))
+        error = self.standard_error
+        low, high = np.clip((self.value - below * error, self.value + above * error), *self.bounds)
         return float(low), float(high)
 
     def tails(self, null: float) -> tuple[float, float]:
@@ -64,7 +75,21 @@ class StudentT(Estimate):
         if self.standard_error == 0:  # no spread at all: equal, or different for certain
             return (0.5, 0.5) if distance == 0 else (float(distance > 0), float(distance < 0))
         t = distance / self.standard_error
-        return float(special.stdtr(self.degrees, t)), float(special.stdtr(self.degrees, -t))
+        either = np.array([t, self._to_symmetric(t)])
+        return tuple(float(special.stdtr(self.degrees, sign * either).max()) for sign in (1, -1))
+
+    def _to_symmetric(self, t: float) -> float:
+        """Computes Hall's g(t) = t + s t² / 3 + s² t³ / 27 + s / 6, which rises with t."""
+        return t + self.skew * t**2 / 3 + self.skew**2 * t**3 / 27 + self.skew / 6
+
+    def _from_symmetric(self, symmetric: float) -> float:
+        """Inverts `_to_symmetric`."""
+        if abs(self.skew) < _NO_SKEW:
+            return symmetric
+        return 3 / self.skew * float(np.cbrt(1 + self.skew * (symmetric - self.skew / 6)) - 1)
+
+
+_NO_SKEW = 1e-6  # less moves no interval by more than float64 rounds the inverse
 
 
 # --- Samples: one number for each model and example.
@@ -77,19 +102,28 @@ class Sample:
     Attributes:
       columns: by model a number for each example, float64 [n]: a loss, 1 for a right answer and 0 for a wrong
         one, or the score of the positive class.
-      positive: whether the label is the positive class, bool [n]; None where nothing is ranked.
+      labels: classes, int64 [n]; of a regression the numbers of its distinct values; None: not known.
+      rates: by class, in the order of `labels`, its rate in training; NaN: not known; empty for a regression.
       weights: float64 [n], above 0; None: all are 1.
       clusters: int64 [n], from 0 on without gaps; None: each row is independent of the others.
+      are_copies: whether clusters are copies of one row each, which have one label.
     """
 
     columns: Mapping[str, np.ndarray]
-    positive: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    rates: Mapping[str, float] = dataclasses.field(default_factory=dict)
     weights: np.ndarray | None = None
     clusters: np.ndarray | None = None
+    are_copies: bool = False
 
     @property
     def rows(self) -> int:
         return len(next(iter(self.columns.values())))
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Whether the label is the second class, bool [n]."""
+        return self.labels == 1
 
     @property
     def units(self) -> int:
@@ -98,7 +132,9 @@ class Sample:
 
     @property
     def effective_rows(self) -> float:
-        """The number of rows of equal weight that would be as informative."""
+        """The number of rows of equal weight that would be as informative; copies are one row together."""
+        if self.are_copies:
+            return self.effective_clusters
         return _effective(np.ones(self.rows) if self.weights is None else self.weights)
 
     @property
@@ -120,14 +156,18 @@ class Sample:
             clusters = np.unique(self.clusters[rows], return_inverse=True)[1]
         return Sample(
             columns={model: column[rows] for model, column in self.columns.items()},
-            positive=None if self.positive is None else self.positive[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            rates=self.rates,
             weights=None if self.weights is None else self.weights[rows],
             clusters=clusters,
+            are_copies=self.are_copies,
         )
 
 
 def _effective(weights: np.ndarray) -> float:
     """Computes (Σ w)² / Σ w² of weights [n]: L. Kish, "Survey Sampling" (1965)."""
+    if not len(weights):
+        return 0.0
     scaled = weights / weights.max()  # the squares of tiny weights would vanish
     return float(scaled.sum() ** 2 / (scaled**2).sum())
 
@@ -179,8 +219,18 @@ def mean(numbers: np.ndarray, *, weights: np.ndarray | None, clusters: np.ndarra
         standard_error=error,
         units=units,
         degrees=max(units - 1, 1),
+        skew=_skew(parts),
         method=CLUSTERED if clusters is not None else WEIGHTED if weights is not None else PLAIN,
     )
+
+
+def _skew(parts: np.ndarray) -> float:
+    """Returns the skewness of the sum of independent parts, float64 [units], whose mean is 0."""
+    largest = np.abs(parts).max()
+    if not largest:
+        return 0.0
+    scaled = parts / largest  # the cubes of tiny parts would vanish
+    return float((scaled**3).sum() / (scaled @ scaled) ** 1.5)
 
 
 # --- Power: how many examples would decide what these did not.

@@ -16,7 +16,7 @@ OTHER = np.round(ONE + RNG.normal(0, 0.7, 160), 1)
 
 
 def found() -> Ranks:
-    return Ranks(sample=Sample(columns={"one": ONE, "other": OTHER}, positive=POSITIVE))
+    return Ranks(sample=Sample(columns={"one": ONE, "other": OTHER}, labels=POSITIVE.astype(int)))
 
 
 def wins(scores: np.ndarray) -> np.ndarray:
@@ -41,23 +41,37 @@ def test_a_difference_is_paired():
     value = roc_auc_score(POSITIVE, ONE) - roc_auc_score(POSITIVE, OTHER)
     assert difference.value == pytest.approx(value, rel=CLOSE)
     assert difference.standard_error == pytest.approx(error, rel=CLOSE)
-    assert difference.interval(0.95) == pytest.approx(stats.norm.interval(0.95, value, error), rel=CLOSE)
-    assert difference.p() == pytest.approx(2 * stats.norm.sf(abs(value) / error), rel=CLOSE)
+    degrees = POSITIVE.sum() - 1  # the rarer class
+    assert difference.interval(0.95) == pytest.approx(
+        stats.t.interval(0.95, degrees, value, error), rel=CLOSE
+    )
+    assert difference.p() == pytest.approx(2 * stats.t.sf(abs(value) / error, degrees), rel=CLOSE)
+
+
+def test_copies_add_nothing_to_an_area():
+    """Three copies of each row: the areas and errors of one, but for G / (G - 1) of the clusters."""
+    rows = np.repeat(np.arange(160), 3)
+    columns = {"one": ONE[rows], "other": OTHER[rows]}
+    sample = Sample(columns=columns, labels=POSITIVE[rows].astype(int), clusters=rows, are_copies=True)
+    copied, single = (each.difference("one", "other") for each in (Ranks(sample=sample), found()))
+    assert copied.value == pytest.approx(single.value, rel=CLOSE)
+    assert copied.standard_error == pytest.approx(single.standard_error, rel=CLOSE)
+    assert (copied.units, copied.degrees) == (160, single.degrees)
 
 
 def test_the_same_ranking_does_not_differ():
-    sample = Sample(columns={"one": ONE, "cubed": ONE**3}, positive=POSITIVE)
+    sample = Sample(columns={"one": ONE, "cubed": ONE**3}, labels=POSITIVE.astype(int))
     assert Ranks(sample=sample).difference("one", "cubed").p() == 1
 
 
 def test_equal_scores_are_worth_half():
-    sample = Sample(columns={"one": np.full(160, 0.5)}, positive=POSITIVE)
+    sample = Sample(columns={"one": np.full(160, 0.5)}, labels=POSITIVE.astype(int))
     assert Ranks(sample=sample).value("one").interval(0.95) == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("positive", [np.zeros(5, bool), np.ones(5, bool)])
 def test_one_class_alone_has_no_area(positive):
-    sample = Sample(columns={"one": np.arange(5.0)}, positive=positive)
+    sample = Sample(columns={"one": np.arange(5.0)}, labels=positive.astype(int))
     area = Ranks(sample=sample).value("one")
     assert np.isnan([area.value, *area.interval(0.95)]).all()
 
@@ -83,7 +97,7 @@ def areas(model: str, *, draws: list[np.ndarray]) -> np.ndarray:
 
 
 def test_it_is_the_spread_of_resampled_clusters():
-    sample = Sample(columns=COLUMNS, positive=ARE_POSITIVE, weights=WEIGHTS, clusters=CODES)
+    sample = Sample(columns=COLUMNS, labels=ARE_POSITIVE.astype(int), weights=WEIGHTS, clusters=CODES)
     found = Resampled(sample=sample, resamples=30, seed=4).difference("one", "other")
     rng = np.random.default_rng(4)
     members = [np.flatnonzero(cluster == CODES) for cluster in range(CLUSTERS)]
@@ -99,7 +113,7 @@ def test_it_is_the_spread_of_resampled_clusters():
 
 
 def test_it_agrees_with_delong_where_rows_stand_alone():
-    sample = Sample(columns=COLUMNS, positive=ARE_POSITIVE)
+    sample = Sample(columns=COLUMNS, labels=ARE_POSITIVE.astype(int))
     found = Resampled(sample=sample, resamples=1000, seed=0)
     for estimate in (lambda by: by.value("one"), lambda by: by.difference("one", "other")):
         expected = estimate(Ranks(sample=sample))
@@ -108,7 +122,7 @@ def test_it_agrees_with_delong_where_rows_stand_alone():
 
 
 def test_the_seed_decides():
-    sample = Sample(columns=COLUMNS, positive=ARE_POSITIVE, weights=WEIGHTS)
+    sample = Sample(columns=COLUMNS, labels=ARE_POSITIVE.astype(int), weights=WEIGHTS)
     same, again, other = (
         Resampled(sample=sample, resamples=20, seed=seed).value("one") for seed in (0, 0, 1)
     )
@@ -118,7 +132,7 @@ def test_the_seed_decides():
 
 def test_a_class_that_few_resamples_hold_has_no_interval():
     positive = np.arange(ROWS) == 3
-    sample = Sample(columns=COLUMNS, positive=positive, weights=WEIGHTS)
+    sample = Sample(columns=COLUMNS, labels=positive.astype(int), weights=WEIGHTS)
     found = Resampled(sample=sample, resamples=200, seed=0).value("one")
     assert np.isfinite(found.value)
     assert np.isnan(found.interval(0.95)).all()

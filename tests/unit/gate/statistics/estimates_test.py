@@ -9,6 +9,7 @@ import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
+from pipeline.gate.statistics import estimates
 from pipeline.gate.statistics.estimates import (
     CLUSTERED,
     PLAIN,
@@ -32,7 +33,8 @@ def sample(**kept) -> Sample:
     return Sample(columns={"one": ONE, "other": OTHER}, **kept)
 
 
-def test_a_plain_difference_is_scipys_paired_t_test():
+def test_a_plain_difference_is_scipys_paired_t_test(monkeypatch):
+    monkeypatch.setattr(estimates, "_skew", lambda parts: 0.0)
     found, expected = Means(sample=sample()).difference("one", "other"), stats.ttest_rel(ONE, OTHER)
     assert found.method == PLAIN
     assert found.value == pytest.approx(np.mean(ONE - OTHER), rel=CLOSE)
@@ -44,7 +46,8 @@ def test_a_plain_difference_is_scipys_paired_t_test():
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
-def test_a_difference_of_clusters_is_statsmodels_sandwich(weights):
+def test_a_difference_of_clusters_is_statsmodels_sandwich(weights, monkeypatch):
+    monkeypatch.setattr(estimates, "_skew", lambda parts: 0.0)
     found = Means(sample=sample(weights=weights, clusters=CLUSTERS)).difference("one", "other")
     model = sm.WLS(ONE - OTHER, np.ones(ROWS), weights=1.0 if weights is None else weights)
     expected = model.fit(cov_type="cluster", cov_kwds={"groups": CLUSTERS}, use_t=True)
@@ -56,13 +59,41 @@ def test_a_difference_of_clusters_is_statsmodels_sandwich(weights):
     assert found.p() == pytest.approx(expected.pvalues[0], rel=CLOSE)
 
 
-def test_a_weighted_mean_is_statsmodels_hc1():
+def test_a_weighted_mean_is_statsmodels_hc1(monkeypatch):
+    monkeypatch.setattr(estimates, "_skew", lambda parts: 0.0)
     found = Means(sample=sample(weights=WEIGHTS), bounds=(0.0, np.inf)).value("one")
     expected = sm.WLS(ONE, np.ones(ROWS), weights=WEIGHTS).fit(cov_type="HC1", use_t=True)
     assert found.method == WEIGHTED
     assert found.value == pytest.approx(expected.params[0], rel=CLOSE)
     assert found.standard_error == pytest.approx(expected.bse[0], rel=CLOSE)
     assert found.interval(0.99) == pytest.approx(tuple(expected.conf_int(0.01)[0]), rel=CLOSE)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_interval_of_skewed_numbers_reaches_as_far_as_halls(sign):
+    numbers = sign * RNG.gamma(0.1, 1, 80)
+    found, reach = mean(numbers, weights=None, clusters=None), stats.t.ppf(0.975, 79)
+    s = stats.skew(numbers) / np.sqrt(80)
+
+    def refuted(truth: float) -> bool:
+        t = (numbers.mean() - truth) / stats.sem(numbers)
+        hall = t + s * t**2 / 3 + s**2 * t**3 / 27 + s / 6
+        return min(abs(t), abs(hall)) > reach
+
+    low, high = found.interval(0.95)
+    near = 1e-6 * (high - low)
+    assert [refuted(at) for at in (low - near, low + near, high - near, high + near)] == [1, 0, 0, 1]
+    by_t = stats.ttest_1samp(numbers, 0).confidence_interval(0.95)
+    assert (low, high) == pytest.approx((by_t.low, high) if sign > 0 else (low, by_t.high), rel=CLOSE)
+    assert found.p(low) == pytest.approx(0.05, rel=1e-6)
+
+
+def test_where_one_class_is_rare_chance_promotes_no_more_than_it_may():
+    """The loss of two models that differ by their bias, in units of it; the truth is 0. By t it is 4.3%."""
+    rng = np.random.default_rng(0)
+    gains = ((0.01 - (rng.random(2_000) < 0.01)) for _ in range(1_000))
+    found = [mean(each, weights=None, clusters=None).interval(0.95)[0] > 0 for each in gains]
+    assert np.mean(found) < 0.025
 
 
 def test_each_row_as_a_cluster_is_no_cluster():
