@@ -54,6 +54,7 @@ def scored(job: Job, answers: Answers) -> Scored:
     """
     measured = statistics.read(job.export / STATISTICS_FILE_NAME)[TRAIN]
     is_weighted = answers.weights is not None
+    prior = prior_of(measured, job.training.dataset.schema.label)
     return Scored(
         task=answers.task,
         labels=answers.labels,
@@ -61,7 +62,10 @@ def scored(job: Job, answers: Answers) -> Scored:
         weights=answers.weights,
         clusters=answers.clusters,
         slices=answers.slices,
-        prior=None if is_weighted else prior_of(measured, job.training.dataset.schema.label),
+        prior=None if is_weighted else prior,
+        rates=prior if answers.classes else None,
+        class_names=answers.classes,
+        content=answers.content,
     )
 
 

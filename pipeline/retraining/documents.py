@@ -44,6 +44,8 @@ def _lines(job: Job, promoted_by: str) -> Iterator[str]:
     yield "## Metrics"
     yield ""
     clusters = "" if gate["clusters"] is None else f", in {gate['clusters']:,} clusters"
+    if gate.get("distinct") is not None:
+        clusters = f", of which {gate['distinct']:,} are no copies of another one"
     confidence = f"{100 * gate['rules']['confidence']:g}%"
     yield f"On {gate['rows']:,} rows of the holdout{clusters}; intervals of {confidence}."
     yield ""

@@ -18,6 +18,7 @@ import numpy as np
 from pipeline.base import documents, files
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.row_hashes import RowHasher, content_hashes
 from pipeline.data.dataset.selection import select
 from pipeline.data.input.training import Targets
 from pipeline.data.integrity import damage as damage_lib
@@ -52,6 +53,7 @@ class Answers:
       weights: float32 [n]; None: every row counts the same.
       clusters: int64 [n], rows of one number belong together; None: rows are independent.
       slices: by feature, text [n].
+      content: uint64 [n], equal where stored rows are; None: not known, where an older version asked.
       models: by role, the digest of the export that answered.
       dataset_digest, split: the holdout.
       damaged: records of the holdout that were left out.
@@ -67,6 +69,7 @@ class Answers:
     models: Mapping[str, str]
     dataset_digest: str
     split: str
+    content: np.ndarray | None = None
     damaged: Damage = ()
 
     def __len__(self) -> int:
@@ -104,6 +107,7 @@ class Answers:
     def _arrays(self) -> dict[str, np.ndarray]:
         """Returns the arrays by names that every file system takes: roles and features are numbered."""
         single = {"labels": self.labels, "weights": self.weights, "clusters": self.clusters}
+        single["content"] = self.content
         return {
             **{name: array for name, array in single.items() if array is not None},
             **_numbered(_PREDICTIONS, self.predictions),
@@ -135,6 +139,7 @@ def _answers(arrays: Mapping[str, np.ndarray]) -> Answers:
         predictions=_named(_PREDICTIONS, document["roles"], arrays),
         weights=arrays.get("weights"),
         clusters=arrays.get("clusters"),
+        content=arrays.get("content"),
         slices=_named(_SLICES, document["slices"], arrays),
         models=document["models"],
         dataset_digest=document["dataset_digest"],
@@ -169,7 +174,7 @@ def _unreadable(path: pathlib.Path, received: str) -> InputError:
 
 
 WEIGHTED_BY, CLUSTERED_BY, SLICES = "weighted_by", "clustered_by", "slices"
-_LABELS, _PREDICTIONS_FILE = "labels", "predictions"
+_LABELS, _PREDICTIONS_FILE, _CONTENT = "labels", "predictions", "content"
 
 _Columns = dict[tuple[str, str], np.ndarray]  # [n, …] each, by what it is, and a role or feature
 
@@ -211,6 +216,7 @@ def score(
     def ask(rows: StoredRows) -> _Columns:
         return {
             (_LABELS, ""): rows.labels(label),
+            (_CONTENT, ""): _content(rows),
             **{(_PREDICTIONS_FILE, role): model.predictions(rows) for role, model in opened.items()},
             **_weights(rows, targets),
             **_texts(rows, grouping),
@@ -225,11 +231,17 @@ def score(
         weights=found.get((WEIGHTED_BY, "")),
         clusters=groups.clusters(found[SLICES, clustered_by]) if clustered_by else None,
         slices={name: found[SLICES, name] for name in slices},
+        content=found[_CONTENT, ""],
         models={role: model.digest for role, model in opened.items()},
         dataset_digest=dataset.manifest.digest,
         split=split,
         damaged=damage,
     )
+
+
+def _content(rows: StoredRows) -> np.ndarray:
+    stored = rows.stored.numpy()
+    return content_hashes(stored) if rows.are_records else RowHasher(stored.shape[1])(stored)
 
 
 def _label_of_all(models: Mapping[str, ExportedModel]) -> Label:

@@ -107,6 +107,7 @@ class Plan:
       left: unfinished cycles whose inputs are gone.
       rewritten: spans that changed since an earlier cycle used them, a sentence each.
       left_out: spans that cannot be used, a sentence each.
+      undecided: how many examples would decide, where the last verdict was open.
     """
 
     id: str
@@ -125,6 +126,7 @@ class Plan:
     rewritten: tuple[str, ...]
     left_out: tuple[str, ...]
     new: tuple[Span, ...]
+    undecided: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -195,6 +197,7 @@ def make(
         rewritten=tuple(_rewritten(window, cycles)),
         left_out=tuple(f"span {span.name} is left out: {span.unusable}" for span in window.left_out),
         new=tuple(new),
+        undecided=tuple(stated_examples(decided)),
     )
 
 
@@ -220,6 +223,17 @@ def _work(settings: Settings, digest: str, window: Window, served: Served | None
             warmed and served.identity,
         ]
     )
+
+
+def stated_examples(decided: Sequence[Cycle]) -> Iterator[str]:
+    """Yields how many examples would decide, where the last verdict was open."""
+    for cycle in decided[-1:]:
+        gate = (records.read_result(cycle.folder / "decide.json") or {}).get("gate", {})
+        if gate.get("examples") is not None:
+            yield (
+                f"cycle {cycle.id} was UNDECIDED on {gate['rows']:,} rows of its holdout: "
+                f"about {gate['examples']:,} would decide"
+            )
 
 
 def _decided_before(decided: Sequence[Cycle], work: str, served: Served | None) -> tuple[str, ...]:

@@ -88,6 +88,8 @@ def _models(gate: Mapping) -> Section:
     clusters = ""
     if gate["clusters"] is not None:
         clusters = f", in {formats.count(gate['clusters'])} clusters of {gate['rules']['clustered_by']},"
+    if gate.get("distinct") is not None:
+        clusters = f" ({formats.count(gate['distinct'])} are no copies of another one)"
     on = f"On {formats.count(gate['rows'])} rows{clusters} of the holdout; {gate['reuse']['meaning']}."
     table = Table(header=header, rows=rows, numbers=range(1, len(header) - 1))
     return Section(title="Challenger and champion", parts=[on, table, *_differences(gate)])

@@ -52,7 +52,7 @@ def plan(plan: Plan) -> list[Section]:
     """Shows what reconcile would do now, and why."""
     champion = f"version {plan.champion.version}" if plan.champion else "nothing yet"
     anchor = f"; anchor: version {plan.anchor.version}" if plan.anchor else ""
-    notes = (f"note: {note}" for note in plan.notes)
+    notes = (f"note: {note}" for note in (*plan.notes, *plan.undecided))
     what, *why = _would(plan)
     return [
         Section(title=what, parts=why),
@@ -98,6 +98,7 @@ def plan_as_json(plan: Plan) -> dict:
         "goes_on": bool(plan.goes_on),
         "failed": plan.failed.failure if plan.failed else None,
         "notes": plan.notes,
+        "undecided": plan.undecided,
         "training": [span.name for span in plan.window.training],
         "holdout": [span.name for span in plan.window.holdout],
         "left_out": {span.name: span.unusable for span in plan.window.left_out},

@@ -81,7 +81,9 @@ def test_weighted_rows_are_not_held_against_a_rate_of_unweighted_ones(promoted):
     answers = holdout.load(job.answers)
     assert 0.2 < scored(job, answers).prior < 0.8
     weights = np.linspace(0.5, 1.5, len(answers), dtype=np.float32)
-    assert scored(job, dataclasses.replace(answers, weights=weights)).prior is None
+    weighted = scored(job, dataclasses.replace(answers, weights=weights))
+    assert weighted.prior is None
+    assert weighted.rates == scored(job, answers).prior
 
 
 # What a first model must beat: shares of the training labels, counted by hand.

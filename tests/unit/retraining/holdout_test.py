@@ -77,6 +77,8 @@ def test_each_model_answers_each_row_in_order(exported, answered):
     assert found.models["champion"] != found.models["challenger"]
     assert (len(found), found.task, found.classes) == (40, "binary", ("no", "yes"))
     assert (found.weights, found.clusters, found.slices) == (None, None, {})
+    equal = {tuple(row.items()) for row in HELD_OUT}
+    assert len(set(found.content.tolist())) == len(equal)
 
 
 def test_the_size_of_a_batch_changes_nothing(exported, contrary, dataset, answered):
@@ -84,6 +86,7 @@ def test_the_size_of_a_batch_changes_nothing(exported, contrary, dataset, answer
     whole = score(models, dataset, split="test", batch=1024)
     np.testing.assert_allclose(whole.predictions["champion"], answered.predictions["champion"], atol=1e-6)
     assert whole.digest == answered.digest
+    assert np.array_equal(whole.content, answered.content)
 
 
 def test_metrics_of_the_answers_are_those_of_an_evaluation(exported, dataset, answered):
@@ -207,6 +210,7 @@ ANSWERS = Answers(
     predictions={"champion": np.array([[0.9, 0.1], [0.5, 0.5], [0.0, 1.0]], np.float32)},
     weights=np.array([1.0, 0.0, 2.5], np.float32),
     clusters=np.array([4, 4, 7]),
+    content=np.array([2**64 - 1, 5, 7], np.uint64),
     slices={"größe / cm": np.array(["(missing)", "ß", "170.5"]), "../x": np.array(["a", "", "b"])},
     models={"champion": "3f2a"},
     dataset_digest="77aa",
@@ -226,7 +230,7 @@ def test_answers_come_back_to_the_last_bit(tmp_path):
 
 
 def test_what_is_not_there_stays_away(tmp_path):
-    few = dataclasses.replace(ANSWERS, weights=None, clusters=None, slices={}, damaged=())
+    few = dataclasses.replace(ANSWERS, weights=None, clusters=None, content=None, slices={}, damaged=())
     few.save(tmp_path / "answers.npz")
     assert repr(holdout.load(tmp_path / "answers.npz")) == repr(few)
 

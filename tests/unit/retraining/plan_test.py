@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import FeatureStatistics
-from pipeline.retraining import plan
+from pipeline.retraining import plan, records
 from pipeline.retraining.champion import Drift, Served, missing_distance
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.plan import Situation, choose_window
@@ -129,6 +129,15 @@ def test_drift_may_make_a_cycle_due():
 
 def test_another_config_makes_a_cycle_due():
     assert due("a", cycles=[judged("a", settings="other")]) == ["the config is another than that of cycle c1"]
+
+
+def test_a_plan_says_how_many_examples_would_decide(tmp_path):
+    open_one = dataclasses.replace(judged("a"), folder=tmp_path)
+    assert list(plan.stated_examples([])) == list(plan.stated_examples([open_one])) == []
+    records.write_result(tmp_path / "decide.json", {"gate": {"examples": 5_200, "rows": 1_000}})
+    assert list(plan.stated_examples([judged("b"), open_one])) == [
+        "cycle c1 was UNDECIDED on 1,000 rows of its holdout: about 5,200 would decide"
+    ]
 
 
 def test_a_schedule_of_one_year_is_due_in_that_year_only():
