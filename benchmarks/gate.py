@@ -5,7 +5,7 @@
 Each line is a figure beside its bound, over many holdouts (benchmarks/release/holdouts.py), every one judged
 by the gate itself. Exit code 1 if a bound is missed. Seeds are fixed.
 
-Hardware: any, one core. Duration: two to three minutes.
+Hardware: any, one core. Duration: eight minutes.
 """
 
 import dataclasses
@@ -19,27 +19,42 @@ from tqdm import tqdm
 
 from benchmarks.release import holdouts
 from benchmarks.release.holdouts import World
+from pipeline.gate.measurement import measure
+from pipeline.gate.metrics import metric_of
 from pipeline.gate.rules import GateRules
-from pipeline.gate.scores import Scored
+from pipeline.gate.scores import Scored, prepare
+from pipeline.gate.statistics.estimates import deciding_examples
 from pipeline.gate.verdict import PROMOTE, REJECT, Verdict, evaluate
 
 CHAMPION, BETTER, WORSE = 0.35, 0.2, 0.5  # the noise of models
+NONE = {"challenger": 0.0, "champion": 0.0}
+RATES = (0.01, 0.1, 0.22)  # of the positive class
+BIAS = 0.1  # the spread of chance in the bias of a training, in log-odds
+CHANCE = 2.5  # percent of equal models that may be promoted: half of what a confidence of 95% leaves open
 RETRAINS, STEP = 30, 1.03  # each challenger has 3% more noise than the champion
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What was measured, and from where to where it may be; in `unit`."""
+    """What was measured, and from where to where it may be; in `unit`.
+
+    Where it is a share of `trials`, it may miss by chance: by 2.6 standard errors, as in 1 of 200 figures.
+    """
 
     name: str
     value: float
     least: float = -math.inf
     most: float = math.inf
     unit: str = "%"
+    trials: int = 0
 
     @property
     def is_met(self) -> bool:
-        return self.least <= self.value <= self.most
+        return self.least - self._chance(self.least) <= self.value <= self.most + self._chance(self.most)
+
+    def _chance(self, bound: float) -> float:
+        is_share = self.trials and math.isfinite(bound)
+        return 2.6 * math.sqrt(bound * (100 - bound) / self.trials) if is_share else 0.0
 
     def __str__(self) -> str:
         ends = (("≥", self.least), ("≤", self.most))
@@ -77,6 +92,99 @@ def lopsided_holdouts(*, trials: int, rows: int = 2_000) -> Iterator[Figure]:
             lambda verdict: verdict.decision == PROMOTE,
         )
         yield Figure(name=f"equal models promoted by {metric}, where {name}", value=promoted, most=5)
+
+
+def wrong_promotions(*, trials: int, rows: int = 2_000) -> Iterator[Figure]:
+    """Equal models on holdouts that tell less than their rows."""
+    equal = {"challenger": CHAMPION, "champion": CHAMPION}
+
+    def figure(name: str, made: Callable[[], Scored], rules: GateRules | None = None) -> Figure:
+        promoted = _percent(trials, made, rules or GateRules(), lambda verdict: verdict.decision == PROMOTE)
+        return Figure(name=f"equal models promoted: {name}", value=promoted, most=CHANCE, trials=trials)
+
+    for seed, rate in enumerate(RATES):
+        world = World(rng=np.random.default_rng(70 + seed), mean=holdouts.mean_logit(rate))
+        for metric in ("log_loss", "brier", "accuracy", "auc"):
+            made = lambda world=world: world.holdout(rows, **equal)  # noqa: E731
+            yield figure(f"{rate:.0%} positive, {metric}", made, GateRules(metric=metric))
+        other = holdouts.equal_bias(-0.2, mean=world.mean)
+        for name, bias in (("less", (-0.2, other)), ("more", (other, -0.2))):
+            biases = dict(zip(equal, bias, strict=True))
+            made = lambda world=world, biases=biases: world.holdout(rows, bias=biases, **NONE)  # noqa: E731
+            yield figure(f"{rate:.0%} positive, the challenger says it {name}", made)
+    world = World(rng=np.random.default_rng(80))
+    for number, times in ((10, 100), (200, 10), (1_000, 2)):
+        made = lambda number=number, times=times: _copied(world.holdout(number, **equal), times)  # noqa: E731
+        for metric in ("log_loss", "accuracy", "auc"):
+            yield figure(f"{number:,} rows {times} times, {metric}", made, GateRules(metric=metric))
+    drawn = lambda: world.holdout(1_000, **equal).take(world.rng.integers(1_000, size=rows))  # noqa: E731
+    yield figure("rows drawn from 1,000, some often", drawn)
+    for share in (1 / rows, 0.01, 0.2):
+        made = lambda share=share: _without(world.holdout(rows, **equal), share)  # noqa: E731
+        yield figure(f"{share:.2%} of the rows without a number of the champion", made)
+
+
+def biased_models(*, trials: int, rows: int = 2_000) -> Iterator[Figure]:
+    """Models that differ by the chance of training, in their bias: some are truly better."""
+    world = World(rng=np.random.default_rng(90), mean=holdouts.mean_logit(0.22))
+    honest, wrong, late = 0, 0, 0
+    for _ in _progress(trials):
+        bias = {model: float(world.rng.normal(0, BIAS)) for model in NONE}
+        scored = world.holdout(rows, bias=bias, **NONE)
+        cost = {model: holdouts.log_loss(0.0, bias=each, mean=world.mean) for model, each in bias.items()}
+        is_promoted = evaluate(scored, GateRules()).decision == PROMOTE
+        honest += is_promoted
+        wrong += is_promoted and cost["challenger"] >= cost["champion"]
+        unlabelled = dataclasses.replace(scored, labels=np.zeros(rows, np.int64))
+        late += evaluate(unlabelled, GateRules()).decision == PROMOTE
+    name = f"a bias by chance, s.d. {BIAS}: worse models among the {honest / trials:.1%} promoted"
+    yield Figure(name=name, value=100 * wrong / trials, most=CHANCE, trials=trials)
+    yield Figure(name="the same where no label has arrived: promoted", value=100 * late / trials, most=0)
+
+
+def better_at_the_stated_size(*, trials: int) -> Iterator[Figure]:
+    """A better model, on as many examples as an undecided verdict says would decide."""
+    changes = {
+        "": lambda made: made,
+        ", each row 4 times": lambda made: _copied(made.take(np.arange(made.rows // 4)), 4),
+        ", 1% without a number of the champion": _without,
+    }
+    for seed, rate in enumerate((*RATES, 0.5)):
+        world = World(rng=np.random.default_rng(100 + seed), mean=holdouts.mean_logit(rate))
+        for name, change in changes.items():
+
+            def holdout(rows: int, world=world, change=change) -> Scored:
+                return change(world.holdout(rows, challenger=BETTER, champion=2 * CHAMPION))
+
+            size = _stated_size(holdout)
+            verdicts = _verdicts(trials, lambda holdout=holdout, size=size: holdout(size), GateRules())
+            promoted = 100 * float(np.mean([verdict.decision == PROMOTE for verdict in verdicts]))
+            name = f"a better model promoted on the {size:,} rows that are stated, {rate:.0%} positive{name}"
+            yield Figure(name=name, value=promoted, least=80, trials=trials)
+
+
+def _stated_size(made: Callable[[int], Scored], *, pilot: int = 50_000) -> int:
+    """What a verdict says that meets the true difference: here that of a large holdout."""
+    scored, rules = made(pilot), GateRules()
+    metric = metric_of(scored.task, rules.metric)
+    sample = prepare(scored.take(scored.has_number("champion"))).sample(metric)
+    difference = measure(metric, sample, rules).difference("challenger", "champion")
+    options = {"rows": sample.rows, "confidence": rules.confidence, "power": rules.power}
+    size = max(deciding_examples(difference, null=0.0, **options), rules.least_rows)
+    while (open_ := evaluate(made(size), rules)).checks[0].name == "holdout":
+        size = max(open_.examples, size + 1)
+    return size
+
+
+def _copied(scored: Scored, times: int) -> Scored:
+    return scored.take(np.tile(np.arange(scored.rows), times))
+
+
+def _without(scored: Scored, share: float = 0.01) -> Scored:
+    """The same, where the champion gives no number for the first rows."""
+    champion = scored.predictions["champion"].copy()
+    champion[: math.ceil(share * scored.rows)] = np.nan
+    return dataclasses.replace(scored, predictions={**scored.predictions, "champion": champion})
 
 
 def better_model(world: World, *, trials: int, rows: int = 6_000) -> Iterator[Figure]:
@@ -173,6 +281,9 @@ def figures(*, part: float = 1.0) -> Iterator[Figure]:
 
     yield from equal_models(world(1), trials=round(3_000 * part))
     yield from lopsided_holdouts(trials=round(500 * part))
+    yield from wrong_promotions(trials=round(800 * part))
+    yield from biased_models(trials=round(1_000 * part))
+    yield from better_at_the_stated_size(trials=round(200 * part))
     yield from better_model(world(2), trials=round(1_000 * part))
     yield from equal_slices(world(3), trials=round(2_000 * part))
     yield from clusters(world(4, cluster=20), trials=round(1_000 * part))

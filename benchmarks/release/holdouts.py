@@ -5,8 +5,10 @@ noise of its own, whose spread is the model's quality: the less, the better.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
+from scipy import optimize
 
 from pipeline.gate.scores import Scored
 
@@ -27,8 +29,13 @@ class World:
     largest: float = 0.0
     mean: float = 0.0
 
-    def holdout(self, rows: int, *, slices: int = 0, **noise: float) -> Scored:
-        """Rows scored by models with noise of these spreads, `champion=0.35`; `slices` of equal size."""
+    def holdout(
+        self, rows: int, *, slices: int = 0, bias: Mapping[str, float] | None = None, **noise: float
+    ) -> Scored:
+        """Rows scored by models with noise of these spreads, `champion=0.35`; `slices` of equal size.
+
+        `bias`: what is added to every logit of a model; 0 where it is not named.
+        """
         logits = self.rng.normal(self.mean, SPREAD, rows)
         clusters = np.arange(rows) // self.cluster
         if self.largest:  # the first ones are one
@@ -37,7 +44,8 @@ class World:
             task="binary",
             labels=(self.rng.random(rows) < _sigmoid(logits)).astype(np.int64),
             predictions={
-                model: _sigmoid(logits + spread * self._noise(clusters)) for model, spread in noise.items()
+                model: _sigmoid(logits + (bias or {}).get(model, 0.0) + spread * self._noise(clusters))
+                for model, spread in noise.items()
             },
             clusters=clusters if self.cluster > 1 else None,
             slices={"slice": np.char.mod("%d", np.arange(rows) % slices)} if slices else {},
@@ -51,11 +59,23 @@ class World:
         return (own + self.rng.normal(size=clusters[-1] + 1)[clusters]) / np.sqrt(2)
 
 
-def log_loss(noise: float) -> float:
+def mean_logit(rate: float) -> float:
+    """The mean of true logits where this share of the labels is positive."""
+    points, weights = _normal()
+    return optimize.brentq(lambda mean: weights @ _sigmoid(mean + SPREAD * points) - rate, -20, 20)
+
+
+def equal_bias(bias: float, *, mean: float) -> float:
+    """The bias on the other side of 0 that costs as much log loss."""
+    cost = lambda each: log_loss(0.0, bias=each, mean=mean) - log_loss(0.0, bias=bias, mean=mean)  # noqa: E731
+    return optimize.brentq(cost, *sorted((-1e-3 * bias, -5 * bias)))
+
+
+def log_loss(noise: float, *, bias: float = 0.0, mean: float = 0.0) -> float:
     """The true one of a model with noise of that spread, in nats: Gauss-Hermite quadrature."""
     points, weights = _normal()
-    logits = SPREAD * points[:, None]
-    predicted = logits + noise * points
+    logits = mean + SPREAD * points[:, None]
+    predicted = logits + bias + noise * points
     losses = np.logaddexp(0, predicted) - _sigmoid(logits) * predicted
     return float(weights @ losses @ weights)
 
