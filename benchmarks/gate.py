@@ -142,7 +142,7 @@ def biased_models(*, trials: int, rows: int = 2_000) -> Iterator[Figure]:
     yield Figure(name="the same where no label has arrived: promoted", value=100 * late / trials, most=0)
 
 
-def better_at_the_stated_size(*, trials: int) -> Iterator[Figure]:
+def better_at_the_stated_size(*, trials: int, pilot: int = 50_000) -> Iterator[Figure]:
     """A better model, on as many examples as an undecided verdict says would decide."""
     changes = {
         "": lambda made: made,
@@ -156,14 +156,14 @@ def better_at_the_stated_size(*, trials: int) -> Iterator[Figure]:
             def holdout(rows: int, world=world, change=change) -> Scored:
                 return change(world.holdout(rows, challenger=BETTER, champion=2 * CHAMPION))
 
-            size = _stated_size(holdout)
+            size = _stated_size(holdout, pilot=pilot)
             verdicts = _verdicts(trials, lambda holdout=holdout, size=size: holdout(size), GateRules())
             promoted = 100 * float(np.mean([verdict.decision == PROMOTE for verdict in verdicts]))
             name = f"a better model promoted on the {size:,} rows that are stated, {rate:.0%} positive{name}"
             yield Figure(name=name, value=promoted, least=80, trials=trials)
 
 
-def _stated_size(made: Callable[[int], Scored], *, pilot: int = 50_000) -> int:
+def _stated_size(made: Callable[[int], Scored], *, pilot: int) -> int:
     """What a verdict says that meets the true difference: here that of a large holdout."""
     scored, rules = made(pilot), GateRules()
     metric = metric_of(scored.task, rules.metric)
@@ -283,7 +283,7 @@ def figures(*, part: float = 1.0) -> Iterator[Figure]:
     yield from lopsided_holdouts(trials=round(500 * part))
     yield from wrong_promotions(trials=round(800 * part))
     yield from biased_models(trials=round(1_000 * part))
-    yield from better_at_the_stated_size(trials=round(200 * part))
+    yield from better_at_the_stated_size(trials=round(200 * part), pilot=max(4_000, round(50_000 * part)))
     yield from better_model(world(2), trials=round(1_000 * part))
     yield from equal_slices(world(3), trials=round(2_000 * part))
     yield from clusters(world(4, cluster=20), trials=round(1_000 * part))
