@@ -5,7 +5,7 @@
 Each line is a figure beside its bound, over many holdouts (benchmarks/release/holdouts.py), every one judged
 by the gate itself. Exit code 1 if a bound is missed. Seeds are fixed.
 
-Hardware: any, one core. Duration: eight minutes.
+Hardware: any, one core. Duration: about twelve minutes.
 """
 
 import dataclasses
