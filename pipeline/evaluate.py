@@ -22,6 +22,7 @@ from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.data.dataset import records, selection, window
+from pipeline.report import terminal
 
 _MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
 _DATASET = flags.DEFINE_multi_string(
@@ -93,7 +94,7 @@ def main(argv: Sequence[str]) -> None:
     for name, value in numbers.items():
         print(f"  {name:{max(16, *map(len, numbers))}} {number(value)}")
     for finding in verdict(result):
-        print(f"note: {finding}")
+        print(terminal.broken(f"note: {finding}"))
 
 
 if __name__ == "__main__":

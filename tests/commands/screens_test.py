@@ -105,6 +105,7 @@ def test_training_is_seen_to_go_on_and_its_export_line_works_as_it_stands(whole:
     assert [step for step in ("2/6", "4/6", "6/6") if any(f" {step} [" in each for each in screen.frames)]
     assert any(line.startswith("step 6/6  ") for line in screen.lines)
     (first,) = [at for at, line in enumerate(screen.lines) if line.startswith("export: ")]
-    command = shlex.split("".join(screen.lines[first:]).removeprefix("export: "))
+    line = "".join(each.ljust(screen.columns) for each in screen.lines[first:])  # which the terminal broke
+    command = shlex.split(line.removeprefix("export: "))
     assert command[:3] == ["python", "-m", "pipeline.export"]
     assert all(" run" in each for each in command[3:])

@@ -60,13 +60,14 @@ class Screen:
     """What a terminal shows after `text`, with the lines that have left it at its top.
 
     Attributes:
+      columns: of the terminal.
       lines: without the spaces at their ends.
       frames: each line that stood while the cursor left it, so that bars that were drawn over are seen too.
       obeyed: sequences and characters that this terminal does not know, or would not draw.
     """
 
     def __init__(self, text: str, *, columns: int) -> None:
-        self._columns = columns
+        self.columns = columns
         self._cells: list[list[str]] = [[]]
         self._row = self._column = 0
         self.frames: list[str] = []
@@ -93,7 +94,7 @@ class Screen:
         return "\n".join(self.lines)
 
     def _draw(self, character: str) -> None:
-        if self._column == self._columns:
+        if self._column == self.columns:
             self._control("\n")
             self._column = 0
         cells = self._cells[self._row]
@@ -111,7 +112,7 @@ class Screen:
         elif control == "\x08":
             self._column = max(0, self._column - 1)
         else:
-            self._column = min(self._columns - 1, (self._column // 8 + 1) * 8)
+            self._column = min(self.columns - 1, (self._column // 8 + 1) * 8)
 
     def _sequence(self, number: int, count: str, letter: str) -> None:
         if letter == "A":
