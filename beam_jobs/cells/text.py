@@ -5,6 +5,7 @@ in their shortest form that reads back as the same number; NaN is no value.
 """
 
 import json
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -164,6 +165,7 @@ def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int
 # --- Numbers from text, numbers or points in time.
 
 
+_DIGITS = re.compile("[+-]?[0-9]+")
 _FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
 
 
@@ -173,13 +175,22 @@ def number(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
         if pa.types.is_string(cells.type):
             # Arrow reads 0x1F as 31; nothing else in the pipeline does.
             problems.add(pc.match_substring(cells, "x", ignore_case=True), "not a whole number")
-        return convert(_seconds(cells), pa.int64(), "not a whole number", problems)
+        return _whole(_seconds(cells), problems)
     if pa.types.is_string(cells.type):
         values = convert(cells, pa.float64(), "not a number", problems)
     else:
         values = _seconds(cells).cast(pa.float64(), safe=False)  # whole numbers from 2**53 on are rounded
     problems.add(pc.invert(pc.is_finite(values)), "not a finite number")
     problems.add(pc.greater(pc.abs(values), _FLOAT32_MAXIMUM), "too large for float32")
+    return values
+
+
+def _whole(cells: pa.Array, problems: Problems) -> pa.Int64Array:
+    wrong = Problems()
+    values = convert(cells, pa.int64(), "not a whole number", wrong)
+    for row, reason in wrong.items():
+        is_whole = _DIGITS.fullmatch(str(cells[row].as_py()))
+        problems.setdefault(row, "a whole number beyond int64" if is_whole else reason)
     return values
 
 
