@@ -26,7 +26,7 @@ from pipeline.data.schema.feature_types import (
 )
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import drift, loading
-from pipeline.data.statistics.drift import rounding, way_out
+from pipeline.data.statistics.drift import most_lost, rounding, way_out
 from pipeline.data.statistics.sentinels import are_sentinels
 
 _DEVIATIONS = 4.0  # how far chance may move a fraction
@@ -188,6 +188,7 @@ def _rounded(
     yield from policy.above_limit(
         "rounding",
         error,
+        limit=max(policy.limit("rounding"), most_lost(feature)) if isinstance(feature, Label) else None,
         split=split,
         feature=feature.name,
         message=f"{feature.dtype} {lost}: train will refuse it. {way_out(feature, numeric)}",

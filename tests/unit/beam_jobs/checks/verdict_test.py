@@ -214,3 +214,14 @@ def test_numbers_that_stand_apart_are_noted_those_of_the_label_first():
     assert notes[0].startswith("note: train, 'y': -200 stands apart from all others, and repeats.")
     few = of(measured_of(FARE, [*range(20), 1000.0]))
     assert not list(validate.sentinel_notes(few, schema(FARE)))
+
+
+def test_a_label_that_float32_holds_is_no_anomaly_and_one_that_it_cannot_tell_apart_is():
+    label = Label(name="y", task="regression")
+    years = of(measured_of(label, [2000.0 + at % 9 for at in range(90)]))
+    assert not found(years, schema(label))
+    (anomaly,) = found(of(measured_of(label, [1e9 + at % 9 for at in range(90)])), schema(label))
+    assert (anomaly.kind, anomaly.message.endswith("Subtract a constant from the column")) == (
+        "rounding",
+        True,
+    )
