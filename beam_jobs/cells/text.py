@@ -5,6 +5,7 @@ in their shortest form that reads back as the same number; NaN is no value.
 """
 
 import json
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -167,6 +168,7 @@ def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int
 
 NO_SUCH_TIME = "no such date or time"
 _UNITS = {"s": times.SECOND, "ms": 1000, "us": 1, "ns": 0}  # microseconds; nanoseconds always fit
+_DIGITS = re.compile("[+-]?[0-9]+")
 _FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
 
 
@@ -178,7 +180,7 @@ def number(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
         if pa.types.is_string(cells.type):
             # Arrow reads 0x1F as 31; nothing else in the pipeline does.
             problems.add(pc.match_substring(cells, "x", ignore_case=True), "not a whole number")
-        return convert(cells, pa.int64(), "not a whole number", problems)
+        return _whole(cells, problems)
     if pa.types.is_string(cells.type):
         values = convert(cells, pa.float64(), "not a number", problems)
     else:
@@ -211,3 +213,12 @@ def microseconds(cells: pa.Array, problems: Problems) -> pa.Int64Array:
 
 def _seconds(cells: pa.Array, problems: Problems) -> pa.DoubleArray:
     return pc.divide(microseconds(cells, problems).cast(pa.float64(), safe=False), 1e6)
+
+
+def _whole(cells: pa.Array, problems: Problems) -> pa.Int64Array:
+    wrong = Problems()
+    values = convert(cells, pa.int64(), "not a whole number", wrong)
+    for row, reason in wrong.items():
+        is_whole = _DIGITS.fullmatch(str(cells[row].as_py()))
+        problems.setdefault(row, "a whole number beyond int64" if is_whole else reason)
+    return values

@@ -1,8 +1,12 @@
 """Anomalies of a dataset's statistics, compared with those of an earlier dataset."""
 
 import dataclasses
+import datetime
 import math
+import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
+
+import numpy as np
 
 from beam_jobs.checks import anomalies as anomalies_lib
 from beam_jobs.checks.anomalies import Anomaly, Policy, format_values
@@ -22,7 +26,8 @@ from pipeline.data.schema.feature_types import (
 )
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import drift, loading
-from pipeline.data.statistics.drift import rounding, way_out
+from pipeline.data.statistics.drift import most_lost, rounding, way_out
+from pipeline.data.statistics.sentinels import are_sentinels
 from pipeline.report import formats
 
 _DEVIATIONS = 4.0  # how far chance may move a fraction
@@ -185,6 +190,7 @@ def _rounded(
     yield from policy.above_limit(
         "rounding",
         error,
+        limit=max(policy.limit("rounding"), most_lost(feature)) if isinstance(feature, Label) else None,
         split=split,
         feature=feature.name,
         message=f"{feature.dtype} {lost}: train will refuse it. {way_out(feature, numeric)}",
@@ -239,6 +245,43 @@ _BY_TYPE: FeatureTypeTable[tuple[_Check, ...]] = FeatureTypeTable(
         Datetime: (),
     },
 )
+
+
+# --- Numbers that may stand for "no value": they change no dataset, so they are no anomalies.
+
+
+_SENTINEL_ROWS = 3  # at least so many, as a sample estimates them
+
+
+def sentinel_notes(statistics: Statistics, schema: Schema) -> Iterator[str]:
+    """Yields a line for each feature with a number or date that stands apart and repeats, labels first."""
+    for feature in (*schema.of_type(Label), *schema.of_type(Numeric), *schema.of_type(Datetime)):
+        for split, measured in statistics.items():
+            if found := _sentinels(measured.features[feature.name]):
+                values = ", ".join(_raw(feature, number) for number in found)
+                flag = shlex.quote(f"--missing={feature.source_column}={_raw(feature, found[0])}")
+                yield (
+                    f"note: {split}, '{feature.name}': {values} stands apart from all others, and repeats. "
+                    f"If it means that there is none, make it missing: infer_schema {flag}."
+                )
+                break
+
+
+def _sentinels(measured: FeatureStatistics) -> list[float]:
+    if not measured.numeric or not measured.numeric.distribution:
+        return []
+    numbers, times = np.unique(measured.numeric.distribution, return_counts=True)
+    bins = len(measured.numeric.distribution) - 1
+    rows = (times - 1) * measured.present // bins  # the smallest and largest stand there once by themselves
+    return numbers[are_sentinels(numbers, np.where(rows >= _SENTINEL_ROWS, rows, 1))].tolist()
+
+
+def _raw(feature: Feature, number: float) -> str:
+    if isinstance(feature, Datetime):
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=number)
+        date = moment.strftime(feature.format.replace("%Y", f"{moment.year:04}"))
+        return date if moment.time() == datetime.time() else f"{date} {moment.time()}"
+    return f"{number + (feature.offset if isinstance(feature, Numeric) else 0.0):.9g}"
 
 
 # --- The verdict on a dataset before it is published.

@@ -96,7 +96,10 @@ class Conversion:
             conversion=summary.conversion(self.command, self.run, self.plan, outcome),
         )
         return summary.Published(
-            manifest=manifest, rejected_reasons=outcome.rejected.reasons, anomalies=verdict.anomalies
+            manifest=manifest,
+            rejected_reasons=outcome.rejected.reasons,
+            anomalies=verdict.anomalies,
+            notes=tuple(validate.sentinel_notes(statistics, self.schema)),
         )
 
 

@@ -22,6 +22,7 @@ class Published:
     manifest: Manifest
     rejected_reasons: Mapping[str, int]
     anomalies: Sequence[Anomaly]
+    notes: Sequence[str] = ()
 
 
 def conversion(command: str, run: Run, plan: Plan, outcome: Outcome) -> dict[str, object]:
@@ -61,6 +62,7 @@ def to_json(published: Published, directory: str, *, seconds: float) -> dict[str
             for split, shards in manifest.splits.items()
         },
         "anomalies": [dataclasses.asdict(anomaly) for anomaly in published.anomalies],
+        "notes": list(published.notes),
         "seconds": round(seconds, 3),
     }
 
@@ -79,6 +81,7 @@ def text(summary: Mapping) -> str:
             f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
             + rejected,
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
+            *summary.get("notes", ()),
             *(_no_rows(split) for split, part in summary["splits"].items() if not part["rows"]),
             f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",
             f"digest {summary['digest']}",

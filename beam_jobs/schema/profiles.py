@@ -152,7 +152,9 @@ def same_values(counts: Mapping[str, int], given: Iterable[str]) -> frozenset[st
     """Returns the values that are one of those `given`, numbers in any spelling."""
     texts = set(given)
     numbers = {float(text) for text in texts if is_number(text)}
-    alike = (value for value in counts if numbers and is_number(value) and float(value) in numbers)
+    if not numbers:
+        return frozenset(texts & counts.keys())
+    alike = (value for value in counts if is_number(value) and float(value) in numbers)
     return frozenset({*(texts & counts.keys()), *alike})
 
 

@@ -17,7 +17,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Numeric
-from pipeline.data.statistics.drift import COARSEST, rounding, way_out
+from pipeline.data.statistics.drift import COARSEST, most_lost, rounding, way_out
 
 Transform = Callable[..., tf.Tensor]
 
@@ -172,12 +172,12 @@ def _as_stored(boundaries: np.ndarray, feature: Numeric) -> np.ndarray:
 def require_distinct(feature: Feature, statistics: FeatureStatistics) -> None:
     """Raises InputError where the type that numbers are stored in cannot tell them apart."""
     lost, summary = rounding(feature, statistics), statistics.numeric
-    if lost > COARSEST:
+    if lost > most_lost(feature):
         raise InputError(
             f"{feature.kind} feature '{feature.name}'",
             received=f"a mean of {summary.mean:.9g} with a standard deviation of {summary.std:.3g}, of which "
             f"{feature.dtype} loses up to {lost:.2g}",
-            expected=f"at most {COARSEST:g}",
+            expected=f"at most {most_lost(feature):g}",
             action=f"{way_out(feature, summary)}; then convert again.",
         )
 

@@ -96,6 +96,7 @@ def _divergence(p: np.ndarray, q: np.ndarray) -> float:
 # --- What a stored number loses, relative to the spread of its column; and what helps.
 
 COARSEST = 1e-5  # standard deviations that may be lost against float64
+_COARSEST_LABEL = 1e-2  # no offset helps a label; of years, float32 loses 1e-5, and it holds each exactly
 _PROPOSED_FROM = COARSEST / 2  # the training split may differ from the rows that a proposal has seen
 
 # The largest relative errors: of rounding to float32; of an int64 and of the mean, each rounded to float64.
@@ -119,6 +120,11 @@ def rounding(feature: Feature, statistics: FeatureStatistics) -> float:
     is_exact = raw < _WHOLE and all(number == math.floor(number) for number in some)
     on_the_way = 0.0 if is_exact else raw * _FLOAT64 / summary.std
     return max(_error(feature.dtype, summary.mean, summary.std), on_the_way)
+
+
+def most_lost(feature: Feature) -> float:
+    """The largest `rounding` with which a feature is trained on."""
+    return COARSEST if isinstance(feature, Numeric) else _COARSEST_LABEL
 
 
 def float64_loses(numbers: np.ndarray, counts: np.ndarray) -> bool:

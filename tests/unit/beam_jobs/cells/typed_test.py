@@ -41,7 +41,7 @@ def test_numbers():
         (Numeric(name="n"), "1e39", "too large for float32"),
         (Numeric(name="n", number="int64"), "1.5", "not a whole number"),
         (Numeric(name="n", number="int64"), "0x1F", "not a whole number"),
-        (Numeric(name="n", number="int64"), "9223372036854775808", "not a whole number"),
+        (Numeric(name="n", number="int64"), "9223372036854775808", "a whole number beyond int64"),
         (Numeric(name="n", minimum=0), "-1", "below the minimum of 0"),
         (Numeric(name="n", maximum=9), "10", "above the maximum of 9"),
         (Categorical(name="c", vocabulary=("a",), unknown="reject"), "b", "not in the vocabulary"),
@@ -126,7 +126,7 @@ def test_typed_cells_become_values(feature: Feature, cells: pa.Array, values: li
     ("feature", "cells", "reason"),
     [
         (WHOLE, pa.array([7.5]), "not a whole number"),
-        (WHOLE, pa.array([1 << 63], pa.uint64()), "not a whole number"),
+        (WHOLE, pa.array([1 << 63], pa.uint64()), "a whole number beyond int64"),
         (REAL, pa.array([math.inf]), "not a finite number"),
         (REAL, pa.array([1e39]), "too large for float32"),
         (REAL, pa.array([[1.0, 2.0]]), "several values in place of one"),

@@ -1,7 +1,10 @@
 """What is said about a dataset as a whole, and what that has for consequences."""
 
 import json
+from collections.abc import Sequence
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from beam_jobs.checks import validate
@@ -16,8 +19,9 @@ from pipeline.data.dataset.statistics import (
     ValueCounts,
 )
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.feature_types import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Datetime, Label, Numeric
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics.accumulators import gathered_of
 
 CITY = Categorical(name="city", vocabulary=("Bern", "Zug"), missing="mark")
 FARE = Numeric(name="fare", missing="mark")
@@ -181,3 +185,43 @@ def test_the_verdict_tells_the_rules_it_was_found_by():
 def test_bad_flags_are_refused(severities: list[str], limits: list[str]):
     with pytest.raises(InputError, match=r"--severity|--limit"):
         parse_policy(severities, limits)
+
+
+def measured_of(feature: Feature, values: Sequence[float]) -> FeatureStatistics:
+    gathered = gathered_of(feature)
+    gathered.add(np.arange(len(values), dtype=np.uint64), pa.array(values))
+    return gathered.result(feature)
+
+
+def test_numbers_that_stand_apart_are_noted_those_of_the_label_first():
+    chance = np.random.default_rng(4)
+    degrees = [-200.0] * 40 + chance.normal(20, 5, 960).round(1).tolist()
+    day = 86_400_000_000
+    days = [-25_567 * day] * 40 + [day * (18_000 + at % 900) for at in range(960)]
+    columns = [
+        (Numeric(name="t", offset=10.0), [value - 10 for value in degrees]),
+        (Datetime(name="on", column="day"), days),
+        (Numeric(name="fine"), chance.normal(20, 5, 1000).tolist()),
+        (Label(name="y", task="regression"), degrees),
+    ]
+    statistics = of(*(measured_of(feature, values) for feature, values in columns))
+    notes = list(validate.sentinel_notes(statistics, schema(*(feature for feature, _ in columns))))
+    assert [note.rpartition(" ")[2] for note in notes] == [
+        "--missing=y=-200.",
+        "--missing=t=-200.",
+        "--missing=day=1900-01-01.",
+    ]
+    assert notes[0].startswith("note: train, 'y': -200 stands apart from all others, and repeats.")
+    few = of(measured_of(FARE, [*range(20), 1000.0]))
+    assert not list(validate.sentinel_notes(few, schema(FARE)))
+
+
+def test_a_label_that_float32_holds_is_no_anomaly_and_one_that_it_cannot_tell_apart_is():
+    label = Label(name="y", task="regression")
+    years = of(measured_of(label, [2000.0 + at % 9 for at in range(90)]))
+    assert not found(years, schema(label))
+    (anomaly,) = found(of(measured_of(label, [1e9 + at % 9 for at in range(90)])), schema(label))
+    assert (anomaly.kind, anomaly.message.endswith("Subtract a constant from the column")) == (
+        "rounding",
+        True,
+    )
