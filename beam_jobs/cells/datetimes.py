@@ -26,17 +26,23 @@ def from_text(feature: Datetime, cells: pa.StringArray, problems: Problems) -> p
     local, exists = civil_time(numbers, is_half_day=given["half"], is_afternoon=is_afternoon)
     has_offset = given["utc"] | given["sign"]
     written = (numbers["zone_hours"] * 3600 + numbers["zone_minutes"] * 60) * np.where(is_behind, -1, 1)
-    offset = np.where(has_offset, written, _offset_of_wall(feature.zone, local))
+    is_day = pc.equal(parts.field("hour"), "").fill_null(True).to_numpy(False)
+    clocks = _Clocks(feature.zone, local, is_day=is_day)
+    clocks.add_to(problems, parts.is_valid(), exists & ~has_offset)
+    offset = np.where(has_offset, written, clocks.offset)
     return _existing(local - offset * times.SECOND, exists, parts.is_valid(), problems)
 
 
 def from_timestamps(feature: Datetime, cells: pa.Array, problems: Problems) -> pa.Int64Array:
     """Microseconds since 1970 [rows] of dates or timestamps [rows]; one without a zone is local time."""
     is_moment = pa.types.is_timestamp(cells.type) and cells.type.tz is not None
+    is_day = pa.types.is_date(cells.type)
     cells = microseconds(cells, problems)
     moments = cells.fill_null(0).to_numpy()
     if not is_moment:
-        moments = moments - _offset_of_wall(feature.zone, moments) * times.SECOND
+        clocks = _Clocks(feature.zone, moments, is_day=np.full(len(moments), is_day))
+        clocks.add_to(problems, cells.is_valid(), np.ones(len(moments), bool))
+        moments = moments - clocks.offset * times.SECOND
     exists = (moments >= times.FIRST) & (moments <= times.LAST)
     return _existing(moments, exists, cells.is_valid(), problems)
 
@@ -66,12 +72,36 @@ def _whole(texts: pa.StringArray, name: str) -> np.ndarray:
     return texts.cast(pa.int64()).to_numpy()
 
 
-def _offset_of_wall(zone: str, local: np.ndarray) -> np.ndarray:
-    """Seconds that the zone is ahead of UTC where its clocks show `local` microseconds, int64 [rows]."""
-    table, seconds = times.zone_changes(zone), local // times.SECOND
-    past = np.maximum(0, (seconds - times.FOLDED_FROM) // times.PERIOD)
-    position = np.searchsorted(np.array(table.wall, np.int64), seconds - past * times.PERIOD, "right")
-    return np.array(table.offsets, np.int64)[position]
+class _Clocks:
+    """What a zone makes of the times that its clocks show: `local` microseconds, int64 [rows].
+
+    `offset` is how many seconds the zone is ahead of UTC, the earlier one where clocks show a time twice.
+    """
+
+    def __init__(self, zone: str, local: np.ndarray, *, is_day: np.ndarray) -> None:
+        self.zone, self.is_day = zone, is_day
+        self.offset, skipped, self.is_twice = _at_wall(zone, local // times.SECOND)
+        # A day whose midnight is skipped is a day all the same.
+        whole = _at_wall(zone, local // times.SECOND + 86_399)[1] if is_day.any() else skipped
+        self.is_skipped = skipped & (~is_day | whole)
+
+    def add_to(self, problems: Problems, present: pa.BooleanArray, are_local: np.ndarray) -> None:
+        """Adds the rows, among those of local times, that the clocks never show."""
+        skipped = pa.array(self.is_skipped & are_local)
+        problems.add(pc.and_(present, skipped), f"a time that the clocks of {self.zone} skip")
+        twice = pc.and_(present, pa.array(self.is_twice & are_local & ~self.is_day))
+        problems.shown_twice.update(np.flatnonzero(twice.to_numpy(zero_copy_only=False)).tolist())
+
+
+def _at_wall(zone: str, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns offsets from UTC, which times are skipped, and which are shown twice, each [rows]."""
+    table = times.zone_changes(zone)
+    seconds = seconds - np.maximum(0, (seconds - times.FOLDED_FROM) // times.PERIOD) * times.PERIOD
+    position = np.searchsorted(np.array(table.wall, np.int64), seconds, "right")
+    offsets, end = np.array(table.offsets, np.int64), np.array(table.ends, np.int64)[position]
+    offset, later = offsets[position], offsets[np.minimum(position + 1, len(offsets) - 1)]
+    skipped = seconds - offset >= end
+    return offset, skipped, ~skipped & (seconds - later >= end)
 
 
 def _existing(

@@ -123,7 +123,14 @@ NOT_UTF_8 = "not UTF-8"
 
 
 class Problems(dict[int, str]):
-    """The first problem of each row."""
+    """The first problem of each row.
+
+    Beside them the rows of a local time that clocks show twice, which are no problem, but told.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown_twice: set[int] = set()
 
     def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:
         """Names a problem of these rows: positions, or a bool [rows]."""

@@ -4,7 +4,7 @@ Whole columns are converted at once; single rows are looked at only where a whol
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +32,14 @@ from pipeline.data.schema.schema import Schema
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Column:
-    """`values` is null where the value is missing; `problems` says why the row at a position is bad."""
+    """`values` is null where the value is missing; `problems` says why the row at a position is bad.
+
+    In the rows of `shown_twice` is a local time that clocks show twice.
+    """
 
     values: pa.Array
     problems: Mapping[int, str]
+    shown_twice: Set[int] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,7 +96,7 @@ def parse(
     plain = cell_text.plain(cells)
     raw = RawColumn(cells=plain, directory=directory, path_roots=path_roots, undecoded=undecoded)
     values = _BY_TYPE.of(feature).parse(feature, raw, problems)
-    return Column(values=values, problems=problems)
+    return Column(values=values, problems=problems, shown_twice=problems.shown_twice)
 
 
 def to_text(cells: pa.Array) -> Column:

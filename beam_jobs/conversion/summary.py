@@ -22,6 +22,7 @@ class Published:
     manifest: Manifest
     rejected_reasons: Mapping[str, int]
     anomalies: Sequence[Anomaly]
+    shown_twice: Mapping[str, int]  # rows by the feature of a local time that clocks show twice
     notes: Sequence[str] = ()
 
 
@@ -38,6 +39,7 @@ def conversion(command: str, run: Run, plan: Plan, outcome: Outcome) -> dict[str
         "rows_read": outcome.rows_read,
         "rows_rejected": outcome.rejected.rows,
         "rejected_reasons": outcome.rejected.reasons,
+        "shown_twice": outcome.shown_twice,
         "splits": {split: float(fraction) for split, fraction in plan.fractions.items()},
     }
 
@@ -62,6 +64,7 @@ def to_json(published: Published, directory: str, *, seconds: float) -> dict[str
             for split, shards in manifest.splits.items()
         },
         "anomalies": [dataclasses.asdict(anomaly) for anomaly in published.anomalies],
+        "shown_twice": dict(published.shown_twice),
         "notes": list(published.notes),
         "seconds": round(seconds, 3),
     }
@@ -81,12 +84,20 @@ def text(summary: Mapping) -> str:
             f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
             + rejected,
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
+            *(_shown_twice(*counted) for counted in summary["shown_twice"].items()),
             *summary.get("notes", ()),
             *(_no_rows(split) for split, part in summary["splits"].items() if not part["rows"]),
             f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",
             f"digest {summary['digest']}",
             f"dataset {summary['directory']}",
         ]
+    )
+
+
+def _shown_twice(feature: str, rows: int) -> str:
+    return (
+        f"warning: '{feature}': {rows:,} rows have a local time that the clocks of its zone show twice, "
+        "stored as the earlier one. If that is wrong, write the times with their offset from UTC."
     )
 
 

@@ -16,6 +16,7 @@ from pipeline.base.errors import InputError
 READ = "read"
 REJECTED = "rejected"
 LINES = "lines"
+SHOWN_TWICE = "shown_twice"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,8 @@ class Outcome:
     statistics: Mapping[str, bytes]
     # Number of lines of each input split that is a part of a file, by its name.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    # Rows by the feature of a local time that clocks show twice.
+    shown_twice: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def rows_written(self) -> int:
@@ -56,6 +59,8 @@ class Outputs:
     statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, what was gathered of it
     # The name of an input split that is a part of a file, and its lines.
     lines: beam.PCollection[tuple[str, int]] | None = None
+    # A feature, and how many of its local times clocks show twice.
+    shown_twice: beam.PCollection[tuple[str, int]] | None = None
 
 
 # --- The outcome as JSON: it lies where the workers write, so nothing in it may be code.
@@ -81,6 +86,7 @@ def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) 
         ),
         files=tuple(file_type(**file) for file in document["files"]),
         lines=document["lines"],
+        shown_twice=document["shown_twice"],
         statistics={split: base64.b64decode(one) for split, one in document["statistics"].items()},
     )
     for file in outcome.files:

@@ -78,7 +78,12 @@ def moments_of(feature: Datetime, texts: tf.Tensor) -> tf.Tensor:
     written = (parts["zone_hours"] * 3600 + parts["zone_minutes"] * 60) * tf.where(sign == "-", _int(-1), 1)
     has_offset = (sign != "") | (_part(feature, texts, "utc") != "")
     table = times.zone_changes(feature.zone)
-    offset = tf.where(has_offset, written, offset_at(table.wall, table.offsets, local // times.SECOND))
+    seconds = local // times.SECOND
+    offset = tf.where(has_offset, written, offset_at(table.wall, table.offsets, seconds))
+    is_day = _part(feature, texts, "hour") == ""
+    # A day whose midnight is skipped is a day all the same.
+    is_skipped = _is_skipped(table, seconds) & (~is_day | _is_skipped(table, seconds + 86_399))
+    exists &= has_offset | ~is_skipped
     return tf.where(is_date & exists, local - offset * times.SECOND, _int(times.NOT_A_TIME))
 
 
@@ -145,6 +150,16 @@ def offset_at(changes: Sequence[int], offsets: Sequence[int], seconds: tf.Tensor
 
     `changes` are the `utc` or the `wall` of a `ZoneChanges`, `offsets` are its offsets.
     """
-    past = tf.maximum(tf.constant(0, tf.int64), (seconds - FOLDED_FROM) // PERIOD)
-    position = tf.searchsorted(tf.constant(changes, tf.int64), seconds - past * PERIOD, side="right")
+    position = tf.searchsorted(tf.constant(changes, tf.int64), _folded(seconds), side="right")
     return tf.gather(tf.constant(offsets, tf.int64), position)
+
+
+def _is_skipped(table: times.ZoneChanges, seconds: tf.Tensor) -> tf.Tensor:
+    """Returns whether a change of the clocks skips the local time of `seconds`, bool [batch]."""
+    before = _folded(seconds) - offset_at(table.wall, table.offsets, seconds)
+    return before >= offset_at(table.wall, table.ends, seconds)
+
+
+def _folded(seconds: tf.Tensor) -> tf.Tensor:
+    past = tf.maximum(tf.constant(0, tf.int64), (seconds - FOLDED_FROM) // PERIOD)
+    return seconds - past * PERIOD

@@ -18,6 +18,7 @@ Numbers = TypeVar("Numbers")  # np.ndarray or tf.Tensor, int64
 
 SECOND = 1_000_000  # microseconds
 DAY = 86_400 * SECOND
+NEVER = (1 << 63) - 1
 NOT_A_TIME = -(1 << 63)  # stands for a missing time; NumPy's NaT is the same number
 _MINUTE = 60 * SECOND
 # Years 1 to 9999 on the clocks of any zone, which are ahead of UTC or behind it by less than a day.
@@ -116,12 +117,17 @@ class ZoneChanges:
     """`offsets[i]` seconds hold before `utc[i]`, the last of them from `utc[-1]` on.
 
     `wall[i]` is the same moment in local time. As in Python's datetime, a local time that a change repeats is
-    the earlier one, and one that it skips is counted on from before the change.
+    the earlier one. One that it skips, counted on from before the change, is not before `utc[i]`.
     """
 
     utc: tuple[int, ...]
     wall: tuple[int, ...]
     offsets: tuple[int, ...]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Until when each of the offsets holds."""
+        return (*self.utc, NEVER)
 
 
 @functools.cache

@@ -13,6 +13,17 @@ from tests.shared.moments import microseconds
 ZURICH = zoneinfo.ZoneInfo("Europe/Zurich")
 
 
+def is_skipped(moment: datetime.datetime, zone: datetime.tzinfo) -> bool:
+    """Returns whether no clock shows it: going to UTC and back gives another time."""
+    there = moment.replace(tzinfo=zone).astimezone(datetime.UTC).astimezone(zone)
+    return there.replace(tzinfo=None) != moment
+
+
+def is_twice(moment: datetime.datetime, zone: datetime.tzinfo) -> bool:
+    first, second = (moment.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    return first != second
+
+
 def parsed(feature: Datetime, *cells: str) -> tuple[list[int | None], dict[int, str]]:
     column = parse(feature, pa.array(cells))
     return column.values.to_pylist(), dict(column.problems)
@@ -73,13 +84,38 @@ def test_what_is_no_date_is_told(cell: str, reason: str):
 
 @pytest.mark.parametrize("month", [1, 3, 7, 10])
 @pytest.mark.parametrize("year", [1850, 1941, 2024, 2100, 9999])
-def test_local_times_of_a_zone_are_those_of_python(year: int, month: int):
+@pytest.mark.parametrize("zone", ["Europe/Zurich", "America/Sao_Paulo", "Australia/Lord_Howe"])
+def test_local_times_of_a_zone_are_those_of_python(zone: str, year: int, month: int):
     """Every half hour of a month: that includes the hours that a change of the clocks skips and repeats."""
     start = datetime.datetime(year, month, 1)
     local = [start + datetime.timedelta(minutes=30 * step) for step in range(28 * 48, 31 * 48)]
-    values, problems = parsed(Datetime(name="t", zone="Europe/Zurich"), *map(str, local))
-    assert not problems
-    assert values == [microseconds(moment.replace(tzinfo=ZURICH)) for moment in local]
+    info = zoneinfo.ZoneInfo(zone)
+    feature, skip = Datetime(name="t", zone=zone), f"a time that the clocks of {zone} skip"
+    skipped = {row: skip for row, moment in enumerate(local) if is_skipped(moment, info)}
+    twice = {row for row, moment in enumerate(local) if row not in skipped and is_twice(moment, info)}
+    expected = [
+        None if row in skipped else microseconds(moment.replace(tzinfo=info))
+        for row, moment in enumerate(local)
+    ]
+    for cells in (pa.array(map(str, local)), pa.array(local, pa.timestamp("s"))):
+        column = parse(feature, cells)
+        assert (column.problems, column.shown_twice) == (skipped, twice)
+        kept = [value for row, value in enumerate(column.values.to_pylist()) if row not in skipped]
+        assert kept == [value for value in expected if value is not None]
+    assert not parse(feature, pa.array([f"{moment}Z" for moment in local])).problems
+
+
+def test_a_day_is_there_unless_the_clocks_skip_all_of_it():
+    """At midnight the clocks went forward: by an hour in Brazil, by a day in Samoa."""
+    day = Datetime(name="t", zone="America/Sao_Paulo", missing="mark")
+    first = datetime.datetime(2018, 11, 4, 3, tzinfo=datetime.UTC)  # 01:00 there, 2 h behind
+    for cells in (pa.array(["2018-11-04"]), pa.array([datetime.date(2018, 11, 4)])):
+        assert parse(day, cells).values.to_pylist() == [microseconds(first)]
+    reason = {0: "a time that the clocks of America/Sao_Paulo skip"}
+    assert parse(day, pa.array(["2018-11-04 00:00"])).problems == reason
+    gone = Datetime(name="t", zone="Pacific/Apia")
+    for cells in (pa.array(["2011-12-30"]), pa.array([datetime.date(2011, 12, 30)])):
+        assert parse(gone, cells).problems == {0: "a time that the clocks of Pacific/Apia skip"}
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

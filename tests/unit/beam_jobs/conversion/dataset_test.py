@@ -103,6 +103,7 @@ def test_a_split_without_rows_is_warned_of():
             "rows_rejected": 0,
             "rejected_reasons": {},
             "anomalies": [],
+            "shown_twice": {"when": 2},
             "seconds": 1.0,
             "digest": "d",
             "directory": "data/1.0.0",
@@ -111,6 +112,7 @@ def test_a_split_without_rows_is_warned_of():
     assert "warning: split 'test' has no rows." in told
     assert "--input=test=PATH" in told
     assert "split 'train' has no rows" not in told
+    assert "warning: 'when': 2 rows have a local time that the clocks of its zone show twice" in told
 
 
 # What TensorFlow Datasets is told of a dataset.

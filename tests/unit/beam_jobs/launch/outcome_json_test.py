@@ -23,6 +23,7 @@ def outcome(*, path: str = "/data/_tmp/run/a", file_name: str = "a") -> Outcome:
         files=(WrittenFile(path=path, file_name=file_name, rows=3, bytes=9, sha256="0"),),
         statistics={"train": bytes(range(256)), "test": b""},
         lines={"f": 12, "f from byte 9": 3},
+        shown_twice={"when": 2},
     )
 
 

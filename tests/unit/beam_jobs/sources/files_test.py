@@ -238,6 +238,27 @@ def test_a_row_with_a_bad_value_of_its_folder_is_rejected_by_its_file_and_line(t
     )
 
 
+def test_local_times_that_clocks_skip_or_show_twice_are_counted(tmp_path: pathlib.Path):
+    """The clocks of Zürich skip 2:00 to 3:00 on 2024-03-31, and show it twice on 2024-10-27."""
+    days = [
+        "2024-03-31 02:30",
+        "2024-10-27 02:00",
+        "2024-10-27 02:59",
+        "2024-10-27 02:59Z",
+        "2024-10-27 03:00",
+    ]
+    rows = "".join(f"{row},{day},no\n" for row, day in enumerate(days * 3))
+    (tmp_path / "raw.csv").write_text("n,day,y\n" + rows)
+    zoned = Datetime(name="day", zone="Europe/Zurich")
+    schema = Schema(name="trips", features=(SCHEMA.features[0], zoned, SCHEMA.features[-1]))
+    converted(
+        str(tmp_path / "raw.csv"), tmp_path / "out", source=open_source("csv"), schema=schema, rejected=0.2
+    )
+    kept = json.loads((tmp_path / "out" / "conversion.json").read_text())
+    assert kept["shown_twice"] == {"day": 6}
+    assert kept["rejected_reasons"] == {"a time that the clocks of Europe/Zurich skip": 3}
+
+
 def read(path: pathlib.Path, raw_format: str, columns: Sequence[str] | None) -> dict[str, list]:
     source = WithPartitions(source=open_source(raw_format), columns=columns)
     [input_split] = source.input_splits([Input(location=str(path))])

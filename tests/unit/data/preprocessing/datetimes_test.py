@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from beam_jobs.cells.typed import parse
@@ -51,8 +51,28 @@ def test_the_conversion_and_a_request_read_what_python_reads(moments, format, ti
     read = [datetime.datetime.strptime(text, (format + time).replace("Z", "%z")) for text in written]
     info = zoneinfo.ZoneInfo(zone)
     expected = [microseconds(moment if moment.tzinfo else moment.replace(tzinfo=info)) for moment in read]
-    assert parse(feature, pa.array(written)).values.to_pylist() == expected
+    column = parse(feature, pa.array(written))
+    assume(not column.problems)  # a time that the clocks of the zone skip
+    assert column.values.to_pylist() == expected
     assert requested(feature, written) == expected
+
+
+@pytest.mark.parametrize("zone", [*ZONES, "America/Sao_Paulo", "Pacific/Apia"])
+def test_both_refuse_the_times_that_clocks_skip(zone):
+    """Every quarter of an hour around the changes of a zone, and the days."""
+    changes = np.array(times.zone_changes(zone).wall, np.int64)
+    steps = np.arange(-8, 8) * 900
+    local = (changes[(changes > 0) & (changes < 2e9)][:40, None] + steps).ravel()
+    texts = [str(moment).replace("T", " ") for moment in local.astype("datetime64[s]")]
+    texts += [text.partition(" ")[0] for text in texts]
+    feature = Datetime(name="t", zone=zone, missing="mark")
+    column = parse(feature, pa.array(texts))
+    assert bool(column.problems) == (zone != "UTC")
+    stored = [
+        times.NOT_A_TIME if row in column.problems else value
+        for row, value in enumerate(column.values.to_pylist())
+    ]
+    assert requested(feature, texts) == stored
 
 
 @settings(max_examples=12, deadline=None)
