@@ -283,7 +283,7 @@ def figures(*, part: float = 1.0) -> Iterator[Figure]:
     yield from lopsided_holdouts(trials=round(500 * part))
     yield from wrong_promotions(trials=round(800 * part))
     yield from biased_models(trials=round(1_000 * part))
-    yield from better_at_the_stated_size(trials=round(200 * part), pilot=max(4_000, round(50_000 * part)))
+    yield from better_at_the_stated_size(trials=round(200 * part))
     yield from better_model(world(2), trials=round(1_000 * part))
     yield from equal_slices(world(3), trials=round(2_000 * part))
     yield from clusters(world(4, cluster=20), trials=round(1_000 * part))

@@ -75,6 +75,7 @@ def test_a_gate_that_promotes_by_chance_misses_its_bound(monkeypatch, capsys):
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["met", "MISSED"]
 
 
+@pytest.mark.slow
 def test_every_figure_has_a_name_and_a_bound():
     found = list(gate.figures(part=0.003))
     assert len({figure.name for figure in found}) == len(found) == 57
