@@ -38,8 +38,7 @@ class LimitedCase:
         made = soak.folder / "made"
         commands.make(made, before=self.command.name, rows=400)
         for limit in limits(soak):
-            out = soak.folder / "out"
-            shutil.rmtree(out, ignore_errors=True)
+            out = soak.folder / f"out_{limit:.3f}"
             code, stderr = limited(self.command.writing_to(made, out), limit)
             yield from (f"{limit:.2f} GB: {fault}" for fault in ended_badly(code, stderr))
             if code and self.command.has_published(out):
