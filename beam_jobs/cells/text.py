@@ -6,7 +6,7 @@ in their shortest form that reads back as the same number; NaN is no value.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -128,8 +128,8 @@ class Problems(dict[int, str]):
     Beside them the rows of a local time that clocks show twice, which are no problem, but told.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, problems: Mapping[int, str] | None = None) -> None:
+        super().__init__(problems or {})
         self.shown_twice: set[int] = set()
 
     def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:
@@ -175,7 +175,7 @@ def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int
 
 NO_SUCH_TIME = "no such date or time"
 _UNITS = {"s": times.SECOND, "ms": 1000, "us": 1, "ns": 0}  # microseconds; nanoseconds always fit
-_DIGITS = re.compile("[+-]?[0-9]+")
+_DIGITS = re.compile("-?[0-9]+")  # a plus is not read
 _FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
 
 

@@ -38,6 +38,7 @@ def test_a_step_that_takes_a_minute_is_fed(dataset, tmp_path):
     assert "Feed certificate" in (tmp_path / "feed.html").read_text()
 
 
+@pytest.mark.slow
 def test_an_impossible_step_is_starved(dataset, tmp_path, warm_python):
     chart = tmp_path / "feed.svg"
     files = (f"--json={tmp_path / 'feed.json'}", f"--chart={chart}")

@@ -60,7 +60,11 @@ def arguments_for(dataset: Dataset, workdir: pathlib.Path, *overrides: str) -> S
         f"--config={CONFIG}",
         f"--dataset={dataset.directory}",
         f"--workdir={workdir}",
-        *SHORT,
+        *(
+            flag
+            for flag in SHORT
+            if flag.partition("=")[0] not in {each.partition("=")[0] for each in overrides}
+        ),
         *overrides,
     )
 

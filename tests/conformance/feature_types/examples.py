@@ -19,6 +19,8 @@ from pipeline.data.schema.feature_types import (
 from tests.shared.fixtures.raw_data import encoded, fruit_pixels
 from tests.shared.moments import microseconds
 
+BEYOND = "a whole number beyond int64"
+
 Cell = str | bytes
 APPLE, PEAR = (encoded(fruit_pixels(seed)) for seed in range(2))
 
@@ -63,7 +65,10 @@ EXAMPLES = (
     Example(
         feature=Numeric(name="whole", number="int64", missing="default", default=-1),
         good=(("7", 7), ("", None), ("-9223372036854775808", -(1 << 63)), ("3", 3)),
-        bad=tuple((cell, "not a whole number") for cell in ("1.5", "+3", "0x3", "9223372036854775808")),
+        bad=(
+            *((cell, "not a whole number") for cell in ("1.5", "+3", "0x3")),
+            ("9223372036854775808", BEYOND),
+        ),
         wrong=None,
         proto="",
         tfds="Scalar",
@@ -103,7 +108,10 @@ EXAMPLES = (
             (" -3% ", -3),
             ("-8000000000000000000%", -8 * 10**18),
         ),
-        bad=tuple((cell, "not a whole number") for cell in ("1.5%", "-3 %", "9223372036854775808%")),
+        bad=(
+            *((cell, "not a whole number") for cell in ("1.5%", "-3 %")),
+            ("9223372036854775808%", BEYOND),
+        ),
         wrong=None,
         proto="",
         tfds="Scalar",

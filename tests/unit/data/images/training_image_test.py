@@ -76,6 +76,7 @@ def augmented(image: np.ndarray, count: int = 500, **changes: object) -> np.ndar
     return np.stack(list(tf.data.Dataset.range(count).map(no_autograph(one)).as_numpy_iterator()))
 
 
+@pytest.mark.slow
 def test_pixels_depend_on_nothing_but_seed_and_index():
     undisturbed = stream(augmentation=EVERYTHING)
     for parallel in (1, 4):

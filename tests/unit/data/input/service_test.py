@@ -70,6 +70,7 @@ def stream_of(plan: ReadPlan, data_service: Sequence[str] = ()) -> tf.data.Datas
     return training_batches(plan, preprocess, data_service=data_service)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shuffle", "hosts", "services"),
     [

@@ -85,6 +85,7 @@ def test_two_hosts_read_what_one_does(selections):
     np.testing.assert_array_equal(both.ravel(), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selections", ["rows"], indirect=True)
 @pytest.mark.parametrize(
     ("position", "hosts"), quick_cases([(0, 1), (1, 1), (2345, 1), (40, 2)], [(2345, 1)])

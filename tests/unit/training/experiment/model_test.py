@@ -60,9 +60,9 @@ def test_a_regression_answers_in_the_unit_of_its_label():
     np.testing.assert_array_equal(scaled(inputs), [[2000.0]])
 
 
-def scale_of(std: float, *, is_asked: bool = True) -> LabelScale:
-    """By which a regression learns labels of mean 7 and this deviation."""
-    summary = NumericSummary(minimum=0.0, maximum=9.0, mean=7.0, std=std, zeros=0, quantiles=())
+def scale_of(std: float, *, mean: float = 7.0, is_asked: bool = True) -> LabelScale:
+    """By which a regression learns labels of this mean and deviation."""
+    summary = NumericSummary(minimum=0.0, maximum=9.0, mean=mean, std=std, zeros=0, quantiles=())
     price = FeatureStatistics(name="y", dtype="float32", present=9, missing=0, numeric=summary)
     statistics = SplitStatistics(examples=9, features={"y": price})
     config = base.get_config()
@@ -76,14 +76,14 @@ def test_labels_are_standardised_where_that_is_asked_for(is_asked, mean):
 
 
 def test_labels_whose_squares_float32_cannot_hold_are_refused():
-    assert [scale_of(std).spread for std in (1e-18, 1e17)] == [1e-18, 1e17]
+    assert [scale_of(std, mean=0.0).spread for std in (1e-18, 1e17)] == [1e-18, 1e17]
     for std in (1e-19, 1e18, float("inf")):
         with pytest.raises(
             InputError,
             match=rf"label 'y': received values .* of {re.escape(f'{std:.3g}')} in the train split, from 0 "
-            r"over 7 in the middle to 9; .*another unit",
+            r"over 0 in the middle to 9; .*another unit",
         ):
-            scale_of(std)
+            scale_of(std, mean=0.0)
 
 
 def test_sizes_follow_from_the_inputs():

@@ -99,6 +99,7 @@ def _as_keras_takes_it(gradient: tf.Tensor | tf.IndexedSlices, variable: keras.V
     return tf.sign(whole) * tf.sqrt(tf.math.unsorted_segment_sum(gradient.values**2, *rows))
 
 
+@pytest.mark.slow
 def test_gradients_of_equal_ids_that_are_not_summed_are_found(dataset, monkeypatch):
     asked, one = subject_of(small_config(), dataset), strategy.create("one_device")
     batches = asked.batches(3)
@@ -110,6 +111,7 @@ def test_gradients_of_equal_ids_that_are_not_summed_are_found(dataset, monkeypat
     assert errors["wide/table"] > 0.1 and errors["embeddings/table"] > 0.1
 
 
+@pytest.mark.slow
 def test_clipping_in_each_replica_is_found(dataset, monkeypatch):
     def clipped_apart(self: step.Update, gradients: list[tf.Tensor], *, loss: tf.Tensor) -> tf.Tensor:
         clipped, _ = tf.clip_by_global_norm(gradients, 0.05)
@@ -123,6 +125,7 @@ def test_clipping_in_each_replica_is_found(dataset, monkeypatch):
     assert not found["micro-batches"].found or found["sparse"].found
 
 
+@pytest.mark.slow
 def test_micro_batches_of_which_only_the_last_counts_are_found(dataset, monkeypatch):
     monkeypatch.setattr(step, "_added", lambda one, other: other)
     found = compared(dataset)
