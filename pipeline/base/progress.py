@@ -1,4 +1,4 @@
-"""The one progress bar: drawn on a terminal; in a log, a line from time to time."""
+"""A progress bar: drawn on a terminal; in a log, a line from time to time."""
 
 import sys
 import time

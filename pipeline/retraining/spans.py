@@ -140,11 +140,14 @@ def _read(name: str, path: pathlib.Path, digests: Digests) -> RawSpan:
         found = {os.path.relpath(file, path): digests.of(file) for file in files}
         size = sum(pathlib.Path(file).stat().st_size for file in files)
     except OSError as error:
-        raise (InputError if error.errno == errno.ELOOP else TryAgainError)(
+        loops = error.errno == errno.ELOOP
+        raise (InputError if loops else TryAgainError)(
             f"span '{name}'",
             received=f"{error.filename}: {error.strerror}",
             expected="files that this command can read",
-            action="Correct the permissions, or wait until the span is whole.",
+            action="Remove the link that leads back."
+            if loops
+            else "Correct the permissions, or wait until the span is whole.",
         ) from None
     return RawSpan(
         name=name,

@@ -22,6 +22,7 @@ from pipeline.training.experiment import restore
 from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from tests.shared.data_servers import serving
+from tests.shared.flag_defaults import with_defaults
 from tests.shared.parsed import parsed
 from tests.shared.small_run import small_config, write_small_dataset
 from tests.shared.tiny_dataset import write_dataset
@@ -60,12 +61,7 @@ def arguments_for(dataset: Dataset, workdir: pathlib.Path, *overrides: str) -> S
         f"--config={CONFIG}",
         f"--dataset={dataset.directory}",
         f"--workdir={workdir}",
-        *(
-            flag
-            for flag in SHORT
-            if flag.partition("=")[0] not in {each.partition("=")[0] for each in overrides}
-        ),
-        *overrides,
+        *with_defaults(SHORT, overrides),
     )
 
 
