@@ -220,6 +220,23 @@ def _is_schedule(cron: str) -> bool:
         return False
 
 
+# What a cycle itself gives to the commands: see datasets.py and stages.py.
+_FLAGS_OF_CONVERT = ("input", "schema", "output")
+_FLAGS_OF_TRAIN = ("config", "dataset", "workdir", "json", "warm_start")
+
+
+def _besides(given: Sequence[str]) -> Rule:
+    """Refuses a flag that a cycle gives itself: a command ends at a flag that is there twice, every night."""
+
+    def is_right(flags: Sequence[str]) -> bool:
+        return not {flag.lstrip("-").partition("=")[0] for flag in flags} & {*given}
+
+    return (
+        is_right,
+        f"none of the flags that a cycle gives itself: {', '.join(f'--{flag}' for flag in given)}",
+    )
+
+
 def _from(least: int) -> Rule:
     return lambda value: value >= least, f"a number from {least} on"
 
@@ -232,6 +249,8 @@ _RULES: Mapping[str, Rule] = {
     "spans.unusable": _one_of("skip", "stop"),
     "holdout.kind": _one_of(LATER, SPLIT),
     "train.start": _one_of(SCRATCH, CHAMPION),
+    "spans.convert": _besides(_FLAGS_OF_CONVERT),
+    "train.flags": _besides(_FLAGS_OF_TRAIN),
     **dict.fromkeys(("window.last", "holdout.most_seen", "drift.hold", "gate_anchor"), _from(0)),
     **dict.fromkeys(("triggers.new_spans", "triggers.age_days", "triggers.drift"), _from(0)),
     **dict.fromkeys(("window.least", "holdout.last", "keep.versions", "keep.cycles", "attempts"), _from(1)),

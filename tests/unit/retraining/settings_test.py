@@ -151,6 +151,19 @@ def test_what_is_no_setting_of_that_type_is_named(key, value, named):
         check_types(config_with(key, value).to_dict(), base.get_config().to_dict())
 
 
+@pytest.mark.parametrize(
+    ("key", "flags"),
+    [
+        ("spans__convert", ("--layout=blocks", "--schema=other.json")),
+        ("train__flags", ("--workdir=elsewhere",)),
+        ("train__flags", ("--config=other.py",)),
+    ],
+)
+def test_a_flag_that_a_cycle_gives_itself_is_refused_before_the_first_night(key, flags):
+    with pytest.raises(InputError, match=f"{key.replace('__', '.')}.*none of the flags that a cycle gives"):
+        parsed(**{key: flags})
+
+
 def test_a_whole_number_beyond_all_floats_is_named():
     config = base.get_config()
     config.triggers = ConfigDict({**config.triggers.to_dict(), "age_days": 10**400})
