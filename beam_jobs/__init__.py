@@ -1,7 +1,8 @@
 """Raw data → a TFRecord dataset, as Beam jobs. The files here are commands; the folders hold what they run.
 
 sources/ reads raw formats, cells/ types them, schema/ proposes a schema, conversion/ and inference/ are the
-jobs, checks/ validates and compares datasets, launch/ runs jobs and publishes their output.
+jobs, checks/ validates and compares datasets, launch/ runs jobs and publishes their output. All may import
+pipeline/base and pipeline/report; a command may import any of them. Start with convert.py.
 """
 
 import gc

@@ -2,7 +2,8 @@
 
 Every folder is a room: data/ reads datasets, feed/ certifies the input, training/ trains, exporting/ saves a
 model, serving/ checks it, gate/ compares models, publishing/ serves versions, retraining/ does all of it on a
-schedule. base/ and report/ serve all rooms; configs/ holds one experiment a file.
+schedule, report/ renders, configs/ holds one experiment a file. All may import base/. A command may import
+any room, no room a command. Start with train.py.
 """
 
 import importlib.util

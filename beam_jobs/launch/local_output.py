@@ -19,7 +19,7 @@ from pipeline.data.dataset import manifest as manifest_lib
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LocalDestination:
-    """Implements `destination.Destination`."""
+    """Implements `output.Destination`."""
 
     directory: pathlib.Path
     local: pathlib.Path

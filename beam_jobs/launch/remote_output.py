@@ -18,7 +18,7 @@ from pipeline.data.dataset import manifest as manifest_lib
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RemoteDestination:
-    """Implements `destination.Destination`: `directory` is a local one, which `commit` uploads."""
+    """Implements `output.Destination`: `directory` is a local one, which `commit` uploads."""
 
     output: str
     directory: pathlib.Path

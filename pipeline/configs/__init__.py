@@ -1,1 +1,4 @@
-"""One experiment a file. May import nothing but base.py, where everything that can be set stands."""
+"""One experiment a file, which may import nothing but base.py, where everything that can be set stands.
+
+base.py may import pipeline/data/images, for the settings of augmentation. Commands run configs by path.
+"""

@@ -27,7 +27,8 @@ def gc(job: Job) -> dict:
     return gone
 
 
-# The stages in order. reconcile.start writes the plan before. A function of a stage is (job) → its result.
+# The stages in order; status.STAGES formats their results. reconcile.start writes the plan before. A function
+# of a stage is (job) → its result.
 STAGES: Mapping[str, Callable[[Job], Mapping]] = {
     stage.__name__: stage
     for stage in (data, train, export, parity, evaluate, infra, decide, publish, verify, gc)

@@ -1,1 +1,4 @@
-"""What a schedule retrains, one file a model. Start with base.py, which has every setting."""
+"""Every setting of a retraining: base.py, with which a file of your own begins, one a model.
+
+May import nothing of this project. What a value may be stands in pipeline/retraining/settings.py.
+"""

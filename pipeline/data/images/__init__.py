@@ -1,5 +1,4 @@
 """Encoded images → pixels, and what training does to them, all as TensorFlow graphs.
 
-May import pipeline/data's own files only. Start with decoding.py, then
-training_image.py and its settings, augmentation.py.
+May import base. Start with decoding.py, then training_image.py and its settings, augmentation.py.
 """

@@ -1,4 +1,4 @@
 """Finds and names stored data that is not what was published, and leaves it out within a budget.
 
-May import dataset, images and schema. Start with damage.py.
+May import reading, dataset, images and schema. Start with damage.py.
 """

@@ -1,4 +1,4 @@
 """Raw features → what a model takes, the same in training and in serving.
 
-May import reading, dataset, images and schema. Start with preprocess.py.
+May import reading, dataset, statistics, images and schema. Start with preprocess.py.
 """

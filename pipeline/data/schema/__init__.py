@@ -1,4 +1,4 @@
 """The one declared schema of a dataset: its features and their types.
 
-May import pipeline/data's own files only. Start with schema.py.
+May import base. Start with schema.py; feature_types.py has the types.
 """

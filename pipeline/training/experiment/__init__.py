@@ -1,4 +1,5 @@
 """Builds what is trained: the model, the data and the optimizer that a config names.
 
-May import engine, tasks, models and data. Start with model.py.
+May import engine, loop, state, tasks, models and data. Start with config.py, which checks a config; model.py,
+data.py, optimizer.py and objective.py build what it names.
 """

@@ -1,4 +1,5 @@
 """Reports a run to its user: terminal, history, TensorBoard, and one HTML page.
 
-May import state, tasks, data, feed and pipeline/report. Start with reporter.py, then page.py.
+May import state, tasks, data and pipeline/report. Start with reporter.py, whose write_report puts the page
+together, then inputs.py.
 """

@@ -1,4 +1,4 @@
-"""Classification: one of two classes, or one of many. Losses are cross-entropies, in nats."""
+"""Classification, whose losses are cross-entropies in nats, and regression, whose loss is a squared error."""
 
 import math
 

@@ -7,10 +7,15 @@ from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, 
 from pipeline.data.schema.feature_types import Categorical, Datetime, Numeric
 from pipeline.gate.rules import GateRules
 from pipeline.gate.verdict import evaluate
-from pipeline.retraining import documents, records, report
+from pipeline.retraining import cycle, documents, records, report, status
 from pipeline.retraining.job import Job
 from pipeline.retraining.report import centre
 from tests.unit.gate.holdouts import binary
+
+
+def test_every_stage_of_a_cycle_has_a_line():
+    assert list(status.STAGES) == list(cycle.STAGES)
+
 
 # A model card says what the gate found; names come from data, and on a card they are text.
 
@@ -25,8 +30,8 @@ def told(schedule):
 
     def tell(rules: GateRules, slices: np.ndarray = CITIES, **noise: object) -> tuple[str, str]:
         verdict = evaluate(binary(ROWS, extra={"slices": {"city": slices}}, **noise), rules)
-        (cycle,) = schedule.cycles
-        job = Job(root=schedule.root, settings=schedule.settings, id=cycle.id, plan=cycle.plan, now=None)
+        (ran,) = schedule.cycles
+        job = Job(root=schedule.root, settings=schedule.settings, id=ran.id, plan=ran.plan, now=None)
         before = job.result("decide")
         job.result_path("decide").unlink()
         records.write_result(job.result_path("decide"), {**before, "gate": verdict.to_json()})
@@ -56,11 +61,11 @@ def test_slices_of_a_first_model_are_compared_with_nothing(told):
 
 
 def test_how_to_make_it_again_is_what_the_cycle_did_whatever_the_config_says_today(schedule):
-    (cycle,) = schedule.cycles
+    (ran,) = schedule.cycles
     train = {"config": "tips.py", "flags": ["--config.model.hidden=(8, 4)"], "start": "champion"}
-    plan = {**cycle.plan, "champion": {"version": 4, "cycle": "ab12"}, "config": {"train": train}}
+    plan = {**ran.plan, "champion": {"version": 4, "cycle": "ab12"}, "config": {"train": train}}
     schedule.config.train.flags = ("--config.seed=7",)
-    job = Job(root=schedule.root, settings=schedule.settings, id=cycle.id, plan=plan, now=None)
+    job = Job(root=schedule.root, settings=schedule.settings, id=ran.id, plan=plan, now=None)
     (command,) = [
         line for line in documents.write_card(job, promoted_by="").splitlines() if "pipeline.train" in line
     ]
