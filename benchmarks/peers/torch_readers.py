@@ -32,7 +32,7 @@ def uint8_images(directory: pathlib.Path) -> Iterator[tuple]:
 
 
 def float32_images(directory: pathlib.Path) -> Iterator[tuple]:
-    """Reads as `uint8_images` does; the parent normalises each batch with torch: float32."""
+    """The same; the parent normalises each batch with torch: float32."""
     for pixels, label in uint8_images(directory):
         yield normalised(pixels), label
 
