@@ -50,7 +50,7 @@ _OUTPUT_FORMAT = flags.DEFINE_enum("output_format", "parquet", tables.FORMATS, "
 _KEYS = flags.DEFINE_list(
     "keys",
     [],
-    'A,B,…: columns of the input to carry through; one with a comma in its name as "A,B". Those of JSON '
+    'A,B,…: columns of the input to copy to the output. Write a name with a comma as "A,B". Columns of JSON '
     "Lines, TFRecords and TFDS become text.",
 )
 _BATCH = flags.DEFINE_integer("batch", 1024, "Rows in one call of the model, at most.", 1)

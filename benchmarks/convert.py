@@ -57,7 +57,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Of one run: seconds, and MB of the largest process."""
+    """The cost of one run: seconds, and MB of the largest process."""
 
     cpu: float
     wall: float

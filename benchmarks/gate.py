@@ -1,4 +1,4 @@
-"""Does the gate decide as often right as it says? Simulated holdouts, of which the truth is known.
+"""Does the gate decide as often right as it says? Simulates holdouts whose truth is known.
 
   python -m benchmarks.gate
 
@@ -164,7 +164,7 @@ def better_at_the_stated_size(*, trials: int, pilot: int = 50_000) -> Iterator[F
 
 
 def _stated_size(made: Callable[[int], Scored], *, pilot: int) -> int:
-    """What a verdict says that meets the true difference: here that of a large holdout."""
+    """The rows that a verdict asks for if it measures the true difference, here that of a large holdout."""
     scored, rules = made(pilot), GateRules()
     metric = metric_of(scored.task, rules.metric)
     sample = prepare(scored.take(scored.has_number("champion"))).sample(metric)
@@ -202,8 +202,8 @@ def better_model(world: World, *, trials: int, rows: int = 6_000) -> Iterator[Fi
 
 
 def equal_slices(world: World, *, trials: int, slices: int = 20, rows: int = 200) -> Iterator[Figure]:
-    """Equal models on many slices: none may be blamed for chance."""
-    # A margin that every model keeps leaves the slices alone to reject.
+    """Two equal models on many slices: chance on a slice must not reject one."""
+    # Every model keeps this margin, so only the slices can reject one.
     rejected = _percent(
         trials,
         lambda: world.holdout(slices * rows, slices=slices, challenger=CHAMPION, champion=CHAMPION),

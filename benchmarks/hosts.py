@@ -1,10 +1,10 @@
-r"""What a host reads, and what it costs, where 64 hosts read together; beside one host alone.
+r"""Compares a host among 64 that read together with a single host: what it reads, and what that costs.
 
   python -m benchmarks.hosts --scratch=build/benchmark/small [--rows=4194304] [--hosts=64] [--rounds=3]
 
-Each way of reading small records in turn, up to prepared batches, as one host and as some of the hosts,
-which this process plays one after the other. A host has the same batch alone and among many: a smaller one
-costs more an example, whoever else reads. Prints medians of interleaved rounds:
+Each way of reading small records runs up to prepared batches, as a single host and as some of many hosts,
+which this process plays one after the other. A host has the same batch alone and among many: a smaller batch
+costs more for an example anyway. Prints medians of interleaved rounds:
 
   one, each   CPU µs an example that the host trains on, of one host and of one of many
   ratio       each / one; the exit code is 1 where it is above 1.3
@@ -65,7 +65,7 @@ class _Reader:
         return training_batches(plan, self._preprocess)
 
     def measured(self, *, hosts: int, host: int) -> Measured:
-        """From after the first batches on."""
+        """Measures one host, after its first batches."""
         batch = _BATCH.value
         each = max(1, self._case.examples // batch)
         batches = iter(self.batches(hosts=hosts, host=host, global_batch=batch * hosts))
@@ -92,7 +92,7 @@ class _Reader:
 
 @tf.function
 def _take(batches: Iterator, count: tf.Tensor) -> None:
-    """As a loop of steps takes them."""
+    """Takes `count` batches, as a loop of training steps does."""
     for _ in tf.range(count):
         next(batches)
 

@@ -79,7 +79,7 @@ def _ways(scratch: pathlib.Path, rows: int) -> Mapping[str, Callable[[], Orders]
 
     @functools.cache
     def stored_at(layout: str) -> np.ndarray:
-        """Of each id, where it is stored."""
+        """Returns the place at which each id is stored."""
         stored = np.empty(rows, np.int64)
         stored[ids(windows.stored_rows(selection(layout)))] = np.arange(rows)
         return stored

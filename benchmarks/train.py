@@ -4,9 +4,9 @@ r"""What a training step costs beside `model.fit` and torch, on the same model a
   python -m benchmarks.train [--rounds=5] [--loops=10] [--workloads=wide_deep,resnet] [--json=FILE]
 
 All train in float32, on one device: ours and `fit` in one process, torch in its own, from batches that lie in
-memory. So beside torch stands ours on a constant batch, too; it has no target. Rounds are interleaved, as a
-change of the machine's load should meet all; figures are medians of the whole process's CPU time. The exit
-code is 1 where one is missed.
+memory. So torch is also compared with ours on a constant batch, without a target. Rounds are interleaved, so
+that a change of the machine's load meets all. Figures are medians of the whole process's CPU time. The exit
+code is 1 where a target is missed.
 
 Hardware: Linux, any; best with nothing else running. Duration: on 2 cores 5 minutes for 5 rounds.
 """
@@ -27,7 +27,7 @@ from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "How often each is measured.", 1)
 _LOOPS = flags.DEFINE_integer(
-    "loops", 10, "Steps of a measurement are 32 times so many; of resnet a fifth.", 5
+    "loops", 10, "A measurement has 32 times this number of steps; of resnet a fifth of that.", 5
 )
 _WORKLOADS = flags.DEFINE_list("workloads", ["wide_deep", "resnet"], "What to train.")
 _PEERS = flags.DEFINE_string("peers", "build/peers", "Virtual environment of requirements/peers.txt.")

@@ -52,7 +52,7 @@ def _rows(dataset: Dataset, case: Case) -> tf.data.Dataset:
 
 
 def _cost(elements: tf.data.Dataset, rows: int) -> float:
-    """CPU µs a row, over so many rows or a few more."""
+    """CPU µs of a row, the mean of at least `rows` rows."""
     started, read = time.process_time(), 0
     for _, some in elements:
         read += some.shape[0]

@@ -48,7 +48,7 @@ _STEP_MS = flags.DEFINE_float("step_ms", None, "Milliseconds that the accelerato
 _SLICE = flags.DEFINE_string(
     "slice",
     "",
-    "SLICE: what trains: a TPU slice such as v5e-8, or HOSTSxREPLICAS. By default one replica here.",
+    "SLICE: what trains, a TPU slice such as v5e-8, or HOSTSxREPLICAS. By default one replica here.",
 )
 _SECONDS = flags.DEFINE_float("seconds", 2.0, "How long each stage is measured.")
 _COLD = flags.DEFINE_bool(
@@ -57,7 +57,8 @@ _COLD = flags.DEFINE_bool(
 _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
     "max_corrupt_records",
     0,
-    "Damaged records of what is trained on that may be left out. Training counts those it evaluates on, too.",
+    "How many damaged records of the training split may be left out. Training also counts those of the "
+    "splits that it evaluates on.",
     lower_bound=0,
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the certificate to it, as JSON.")
@@ -117,7 +118,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _origin(dataset: Dataset) -> dict[str, str]:
-    """Returns when, where and of what the certificate is."""
+    """Returns when, where and on which dataset the certificate was measured."""
     manifest = dataset.manifest
     processor = machine.processor("model name") or platform.machine()
     return {

@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _index(path: pathlib.Path, built: Index, *, write: bool) -> str:
-    """Writes the index unless there is the same already; returns what it did, in a line."""
+    """Writes the index, unless an equal one is there; returns a line that says what it did."""
     target, content = path.with_name(shards.file_name(path.name)), shards.dumps(built)
     if target.exists():
         if target.read_bytes() != content:

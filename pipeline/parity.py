@@ -3,17 +3,18 @@ r"""Compares ways of computing that must agree: precision, replicas, micro-batch
   python -m pipeline.parity --workdir=runs/adult
   python -m pipeline.parity --config=pipeline/configs/tabular.py --dataset=data/adult/1.0.0
 
-The first takes the weights of a run, the second those that a run would begin with: so it can be asked before
-anything is rented. Both use batches of the dataset, on this machine's processor, without dropout.
+The first command takes the weights of a run. The second takes those that a run would begin with, so it can
+check a config before you rent anything. Both use batches of the dataset, on this machine's processor, without
+dropout.
 
-bfloat16        each layer alone, on the inputs that it has in float32: what it gives, and its gradients
+bfloat16        each layer by itself, on the inputs that it has in float32: its outputs and gradients
 sparse          three steps of training against a plain loop with dense gradients
 replicas        the same on two replicas
 micro-batches   the same in two micro-batches
 export          the export of a run, loaded again, against the graph in memory
 
-An error is ‖a − b‖ / ‖b‖. What differs by more than it may is named, the worst first, with what to do. Exit
-code 0: all that was compared agrees; 1: something differs.
+An error is ‖a − b‖ / ‖b‖. Errors above their tolerance are listed, the worst first, with advice. Exit code 0:
+all that was compared agrees; 1: something differs.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run

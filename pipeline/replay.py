@@ -41,8 +41,8 @@ _DATASET = flags.DEFINE_multi_string(
 _CHECKPOINT = flags.DEFINE_integer(
     "checkpoint",
     None,
-    "STEP: of the checkpoint that evaluates the examples; 0 takes the initial weights. By default the newest "
-    "one before the step, else the oldest after it.",
+    "STEP: evaluates the examples with the checkpoint of this step; 0 takes the initial weights. By default "
+    "the newest checkpoint before the replayed step, else the oldest after it.",
     lower_bound=0,
 )
 _EXAMPLES = flags.DEFINE_integer(

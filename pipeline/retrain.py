@@ -54,17 +54,19 @@ _ROOT = flags.DEFINE_string(
     "root", None, "DIRECTORY: the raw data, the schema, and all that is made of them."
 )
 _REASON = flags.DEFINE_string("reason", "", "TEXT: why; it stands in the audit log.")
-_VERSION = flags.DEFINE_string("to", "", "VERSION that rollback serves again; or the last SPAN of backfill.")
+_VERSION = flags.DEFINE_string("to", "", "VERSION that rollback serves again, or the last SPAN of backfill.")
 _FROM = flags.DEFINE_string("from", "", "SPAN: the first one of backfill. Empty: the first there is.")
 _CYCLE = flags.DEFINE_string("cycle", "", "ID, or its beginning: what promote publishes. Empty: the newest.")
 _PUBLISH = flags.DEFINE_boolean("publish", False, "Whether backfill publishes what the gate promotes.")
-_RETRY = flags.DEFINE_boolean("retry", False, "Whether reconcile tries a cycle again that failed.")
+_RETRY = flags.DEFINE_boolean("retry", False, "Whether reconcile tries a failed cycle again.")
 _FAIL_ON_REJECT = flags.DEFINE_boolean(
-    "fail_on_reject", False, "Exit code 10 where reconcile came to a decision other than to promote."
+    "fail_on_reject", False, "Whether reconcile ends with exit code 10 if it decided not to promote."
 )
-_NOW = flags.DEFINE_string("now", "", "TIME, ISO 8601, in UTC: taken for the present, to try a schedule.")
+_NOW = flags.DEFINE_string("now", "", "TIME, ISO 8601, in UTC: taken in place of now, to try a schedule.")
 _HTML = flags.DEFINE_string("html", None, "FILE: status also writes a page to it.")
-_JSON = flags.DEFINE_string("json", None, "FILE: plan and status also write all they know to it, as JSON.")
+_JSON = flags.DEFINE_string(
+    "json", None, "FILE: plan and status also write all that they know to it, as JSON."
+)
 
 COMMAND = Command(
     name="pipeline.retrain",

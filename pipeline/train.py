@@ -63,7 +63,7 @@ _SWEEP = flags.DEFINE_string(
     "sweep",
     "",
     "config.KEY=VALUE,…;…: a run for each combination of values, in directories of --workdir, and a table of "
-    "what they came to, the best validation first. Over config.seed it gives mean and deviation.",
+    "their results, the best validation first. Over config.seed it gives mean and deviation.",
 )
 _STRATEGY = flags.DEFINE_enum(
     "strategy",
@@ -80,7 +80,7 @@ _LOGICAL_DEVICES = flags.DEFINE_integer(
 _WORKERS = flags.DEFINE_integer(
     "workers",
     1,
-    "Processes of this machine that train together, to try what several machines do.",
+    "How many processes of this machine train together, to try training on several machines.",
     lower_bound=1,
 )
 _LR_SCALING = flags.DEFINE_enum(
@@ -88,7 +88,7 @@ _LR_SCALING = flags.DEFINE_enum(
     config_lib.NONE,
     [config_lib.NONE, config_lib.LINEAR],
     "linear: the learning rate is for the global batch of the config file, and grows with "
-    "--config.global_batch. none: it is for any.",
+    "--config.global_batch. none: the learning rate stays as it is.",
 )
 _PRECISION = flags.DEFINE_enum(
     "precision",
@@ -102,7 +102,7 @@ _DETERMINISTIC = flags.DEFINE_boolean(
 _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
     "max_corrupt_records",
     0,
-    "Damaged records that may be left out, of all splits together. With 0 the first one ends the run.",
+    "How many damaged records may be left out, in all splits together. With 0 the first one ends the run.",
     lower_bound=0,
 )
 _DATA_SERVICE = flags.DEFINE_list(
@@ -111,7 +111,7 @@ _DATA_SERVICE = flags.DEFINE_list(
 _PROFILE_STEPS = flags.DEFINE_string(
     "profile_steps",
     "",
-    "FIRST:END: steps to record for xprof, each run by itself, in WORKDIR/trace; 0 is the first.",
+    "FIRST:END: records these steps, one by one, in WORKDIR/trace for xprof. The first step is 0.",
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the final metrics to it, as JSON.")
 

@@ -86,7 +86,7 @@ class _Clocks:
         self.is_skipped = skipped & (~is_day | whole)
 
     def add_to(self, problems: Problems, present: pa.BooleanArray, are_local: np.ndarray) -> None:
-        """Adds the rows, among those of local times, that the clocks never show."""
+        """Adds the rows whose local time the clocks never show; `are_local` marks local times."""
         skipped = pa.array(self.is_skipped & are_local)
         problems.add(pc.and_(present, skipped), f"a time that the clocks of {self.zone} skip")
         twice = pc.and_(present, pa.array(self.is_twice & are_local & ~self.is_day))

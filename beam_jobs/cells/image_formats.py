@@ -18,14 +18,14 @@ _START_OF_IMAGE, _START_OF_SCAN, _END_OF_IMAGE = b"\xff\xd8", b"\xff\xda", b"\xf
 _ONE_SCAN_FRAMES = (0xC0, 0xC1)  # baseline and extended sequential
 _HUFFMAN_FRAMES = (*_ONE_SCAN_FRAMES, 0xC2)  # progressive too; others are lossless or coded arithmetically
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# Tables, restart interval, comment, what applications add: libjpeg steps on by the length of each. APP1 is
-# left to Pillow, because cameras say there which way up the image is.
+# Tables, restart interval, comment and application data: libjpeg skips each by its length. Pillow reads APP1,
+# because there cameras say which way up the image is.
 _SEGMENTS = frozenset((0xC4, 0xDB, 0xDD, 0xFE, 0xE0, *range(0xE2, 0xF0)))
 _FRAME_HEADER_BYTES = 10  # from its marker to its number of components
 _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # without those that occur within a scan
 _ENOUGH_OF_A_SCAN = 1024  # bytes: its own header, and some pixels
 _PLAIN = ((8, 1), (8, 3))  # bits, components
-_SIDE = 8  # of the blocks that libjpeg makes one pixel of: for that it need not transform them
+_SIDE = 8  # of a block; libjpeg can make one pixel of a block without transforming it
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _HEADERS = (_PNG_SIGNATURE[:6], _START_OF_IMAGE + b"\xff", b"GIF8", b"BM", b"RIFF", b"II*\0", b"MM\0*")

@@ -1,7 +1,7 @@
 """Images in cells: the path of a file, read where the record is written, or the image's own bytes.
 
-A record holds a picture that a model sees as Pillow does: an ordinary JPEG or PNG as it is, and a PNG of
-the first frame, the way up that it is meant to be seen, of any other image that Pillow reads.
+A model sees the picture in a record as Pillow does. An ordinary JPEG or PNG is stored as it is. Any other
+image that Pillow reads becomes an upright PNG of its first frame.
 """
 
 import contextlib

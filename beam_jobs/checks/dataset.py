@@ -132,7 +132,7 @@ def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadS
 
 
 def index_problems(directory: pathlib.Path, published: Shard, shard: ReadShard) -> Iterator[Problem]:
-    """Yields sound records of which the index has another place or hash than the shard."""
+    """Yields sound records whose place or hash in the index differs from the shard."""
     name = shards_lib.file_name(shard.path)
     try:
         stored = shards_lib.load(directory / name)
@@ -208,7 +208,7 @@ def accumulator_problems(
     except DamagedError as error:
         yield Problem(file=FILE_NAME, problem=str(error))
         return
-    # As bytes: what the file does not hold of a measure is no difference.
+    # Compared as bytes: only values that the file stores may count as a difference.
     if statistics and statistics_lib.dumps(found) != statistics_lib.dumps(statistics):
         yield Problem(file=FILE_NAME, problem=f"gives other statistics than {STATISTICS_FILE_NAME}")
 
@@ -226,7 +226,7 @@ class RowOrigins:
             self._origins = reader.open_origins(directory, manifest)
 
     def of(self, shard: str, record: int, row: int = 0) -> str | None:
-        """File and number of the raw row; `row` is that in the record."""
+        """Returns file and number of the raw row; `row` counts the rows inside the record."""
         if self._origins is None:
             return None
         with contextlib.suppress(InputError, IndexError):  # a damaged shard may seem to have more rows

@@ -12,7 +12,7 @@ KIND = "leakage"
 def anomalies(
     hashes: Hashes, examples: Callable[[Leak], Sequence[str]], policy: Policy, *, rows: Mapping[str, int]
 ) -> list[Anomaly]:
-    """Returns the leaks of each split, of so many `rows`, that the policy does not allow."""
+    """Returns the leaks that the policy does not allow; `rows` is the number of rows of each split."""
     if policy.severity(KIND) == "ignore":
         return []
     leaks = row_hashes.leaks(hashes, rows=sum(rows.values()))
@@ -20,7 +20,7 @@ def anomalies(
 
 
 def anomaly(leak: Leak, examples: Sequence[str], policy: Policy, *, of: int) -> Iterator[Anomaly]:
-    """Yields the leak as an anomaly of its split of `of` rows, unless the policy allows it."""
+    """Yields the leak as an anomaly unless the policy allows it; its split has `of` rows."""
     yield from policy.above_limit(
         KIND,
         leak.rows / of,

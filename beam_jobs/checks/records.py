@@ -37,7 +37,7 @@ class Numbers:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Strings:
-    """The bytes that `accepts` is true of; `problem` says what others are."""
+    """The bytes that `accepts` takes; `problem` describes the bytes that it refuses."""
 
     accepts: Callable[[bytes], bool]
     problem: str
@@ -195,7 +195,7 @@ def _example_id(row: bytes, schema: Schema, names: Sequence[str]) -> bytes:
         features = features_of(row)
         return b"\x1f".join(features[name].SerializeToString() for name in names)
     except (NoExampleError, KeyError):
-        return row  # `problems` names it
+        return row  # `problems` reports such a record
 
 
 def _block_rows(record: bytes, schema: Schema) -> list[bytes]:

@@ -94,7 +94,7 @@ def _new_values(
 def _unknown_values(
     kind: str, where: str, known: Collection[str], split: str, measured: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
-    """Yields an anomaly if `where` lacks too many of the values, as it has those `known` alone."""
+    """Yields an anomaly if too many of the measured values are not among `known`, the values of `where`."""
     counted = measured.values.values if measured.values else ()
     unknown = [(value, count) for value, count in counted if value not in known]
     present = max(1, measured.present)
@@ -250,7 +250,7 @@ _BY_TYPE: FeatureTypeTable[tuple[_Check, ...]] = FeatureTypeTable(
 # --- Numbers that may stand for "no value": they change no dataset, so they are no anomalies.
 
 
-_SENTINEL_ROWS = 3  # at least so many, as a sample estimates them
+_SENTINEL_ROWS = 3  # the least number of rows with the value, estimated from a sample
 
 
 def sentinel_notes(statistics: Statistics, schema: Schema) -> Iterator[str]:
@@ -321,7 +321,7 @@ def parse_rules(*, severities: Sequence[str], limits: Sequence[str], baseline: s
 def evaluate(
     measured: Statistics, schema: Schema, rules: Rules, *, leaked: Sequence[Anomaly] = ()
 ) -> Verdict:
-    """Adds to what was `leaked` what the statistics show; raises InputError if any is of severity "error"."""
+    """Joins the anomalies `leaked` with those of the statistics; InputError if one has severity "error"."""
     found = [
         *conformance_anomalies(measured, schema, rules.policy),
         *leaked,

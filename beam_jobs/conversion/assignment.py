@@ -37,7 +37,7 @@ _CELL_END = b"\x1f"  # a row whose cells hold this byte may share an id with ano
 
 def row_ids(raw: RawRows, names: Iterable[str]) -> pa.Array:
     """The cells of the columns `names` as bytes, joined: binary [rows]."""
-    # In name order, so that a schema that lists its features in another order means the same rows.
+    # Sorted by name: the order of the features in the schema must not change the ids.
     cells = [text.to_bytes(raw.column(name)) for name in sorted(set(names))]
     return pc.binary_join_element_wise(
         *cells, pa.scalar(_CELL_END, pa.binary()), null_handling="replace", null_replacement=b""

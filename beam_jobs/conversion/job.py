@@ -30,7 +30,7 @@ class Conversion:
     rules: validate.Rules
     run: Run
     command: str  # as it was typed
-    keeps_rejected_raw: bool = True  # of a row left out, also the start of the raw value
+    keeps_rejected_raw: bool = True  # whether a rejected row also shows the start of its raw value
     may_be_empty: bool = False
 
     doing: ClassVar[str] = "converting"
@@ -66,7 +66,7 @@ class Conversion:
         )
         measured = (
             written[MEASURED]
-            # As bytes: the runner would look at every object in it to learn its size.
+            # Sent as bytes: the runner looks at every object inside a value to learn its size.
             | "Statistics" >> beam.CombinePerKey(MergedStatisticsFn(self.schema))
         )
         return Outputs(

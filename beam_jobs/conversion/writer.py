@@ -28,8 +28,8 @@ from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import encoding
 
 MEASURED = "measured"
-_ROWS_MEASURED = 1 << 18  # at once: a bucket has fewer, unless its rows are equal
-NO_ROWS: Sent = (0, b"")  # sent to every shard, so that one without rows is written too
+_ROWS_MEASURED = 1 << 18  # rows measured at once; a bucket has fewer, unless its rows are equal
+NO_ROWS: Sent = (0, b"")  # sent to every shard, so that empty shards are written too
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -213,7 +213,7 @@ def ties_ranked(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def _origins_ranked(rows: pa.RecordBatch, tied: np.ndarray, rank: np.ndarray) -> pa.RecordBatch:
-    """Sorts the origins of equal records, which stand together; `rank` is that of the `tied` rows."""
+    """Sorts the origins of equal records, which are neighbours; `rank` [tied] ranks the `tied` rows."""
     number = rows.schema.get_field_index(ORIGIN_COLUMN)
     origins = rows.column(number).to_numpy().copy()
     order = rows.column(ORDER_COLUMN).to_numpy()[tied]

@@ -1,8 +1,8 @@
 """Which directories a run may claim: new or empty ones, and those in which a killed run left its files.
 
-A run owns `<output>/_tmp/`, with its mark in it, from its first act to its last but one. So a directory with
-the mark and no manifest is what a killed run left, and the next run clears it; everything else belongs to
-somebody, and is refused: somebody's own `_tmp` too.
+A run creates `<output>/_tmp/` with its mark first, and deletes it last but one. So a directory with the mark
+and without a manifest was left by a killed run, and the next run clears it. Everything else may belong to
+somebody else and is refused, even a `_tmp` without the mark.
 """
 
 import re
@@ -49,7 +49,7 @@ _NUMBERED = re.compile(
 
 
 def shard(name: str, split: str, number: int, shards: int) -> str:
-    """As TensorFlow Datasets names shards."""
+    """The file name of a shard, as TensorFlow Datasets writes it."""
     return f"{name}-{split}.tfrecord-{number:05d}-of-{shards:05d}"
 
 
@@ -58,7 +58,7 @@ def predictions(number: int, files: int, file_format: str) -> str:
 
 
 def attempt(directory: str, file_name: str) -> str:
-    """A path for one attempt at a file: a runner may make two at once, and one of them is published."""
+    """A new path for one attempt at a file. A runner may make two attempts at once, and one is published."""
     return FileSystems.join(directory, f"{file_name}.{uuid.uuid4().hex}")
 
 

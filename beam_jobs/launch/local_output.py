@@ -38,7 +38,7 @@ class LocalDestination:
 
 @contextlib.contextmanager
 def claimed(output: str) -> Iterator[LocalDestination]:
-    """As `destination.claimed`; raises InputError if a dataset, foreign files or another run are there."""
+    """Claims as `destination.claimed` does; InputError if a dataset, foreign files or a run are there."""
     directory = pathlib.Path(output)
     made = _make_directories(directory)
     try:

@@ -56,14 +56,14 @@ class Outputs:
     read: beam.PCollection[int]
     rejected: tuple[beam.PCollection[source.Rejection], ...]
     files: beam.PCollection[WrittenFile]
-    statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, what was gathered of it
+    statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, its accumulated statistics
     # The name of an input split that is a part of a file, and its lines.
     lines: beam.PCollection[tuple[str, int]] | None = None
     # A feature, and how many of its local times clocks show twice.
     shown_twice: beam.PCollection[tuple[str, int]] | None = None
 
 
-# --- The outcome as JSON: it lies where the workers write, so nothing in it may be code.
+# --- The outcome as JSON, not pickled: workers can write to its directory, and reading it must run no code.
 
 
 _ROWS = ("listed", "doubtful")

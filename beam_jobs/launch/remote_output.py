@@ -47,7 +47,7 @@ class RemoteDestination:
 
 @contextlib.contextmanager
 def claimed(output: str) -> Iterator[RemoteDestination]:
-    """As `destination.claimed`; raises InputError also if Beam does not reach `output`."""
+    """Claims as `destination.claimed` does; raises InputError also if Beam does not reach `output`."""
     _check_reachable(output)
     _check_unpublished(output)
     _clear(output)

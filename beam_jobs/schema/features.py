@@ -189,14 +189,14 @@ _MANY = 20  # rows from which it says something that all values differ
 _RARE = 5  # rows of each category, on average, below which a model learns little of it
 _MANY_CATEGORIES = 100
 _MOSTLY = 0.9  # of the rows with a value
-_HALF = 0.5  # of them, where so many different ones are numbers
+_HALF = 0.5  # the same, where at least _MANY of the different values are numbers
 _OFTEN = 0.2  # of the rows; a word that means "missing" is rarer, mostly
 _SEPARATORS = ("|", ";", ",")
 _WORDS_FOR_LISTS = 4  # times as many lists as words are in them
 
 
 def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
-    """Yields what is taken as missing, and what may stand for it, each with the flag that changes it."""
+    """Yields remarks on values that count as missing, or may mean it, with the flags that change that."""
     named = f"'{profile.name}'"
     odd = [marker for marker in feature.clean.null_markers if marker and marker in profile.counts]
     words = [marker for marker in odd if marker not in {*profile.sentinels, *profile.declared_values}]

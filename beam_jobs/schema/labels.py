@@ -81,7 +81,7 @@ def in_natural_order(classes: Iterable[str]) -> tuple[str, ...]:
 
 
 def missing_label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
-    """Yields what is taken as a missing label, and what may stand for one, which a model would predict."""
+    """Yields remarks on values that count as a missing label, or that may mean one and would be predicted."""
     yield from missing_remarks(profile, label)
     if odd := _odd_class(profile, label):
         yield (
@@ -187,7 +187,7 @@ def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
 
 
 def _counted(profile: ColumnProfile, values: set[str]) -> str:
-    """Returns what the column holds; the number of rows says whether there are just too few."""
+    """Describes the column by its values and its number of rows, which may just be too small."""
     if profile.holds_lists:
         return f"lists of up to {max(profile.lengths):,} values"
     return f"{len(values):,} different values in {profile.rows:,} rows"
@@ -256,7 +256,7 @@ def _of_numbers(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) 
 
 
 def _share_predicted(groups: np.ndarray, y: np.ndarray, base: float) -> float:
-    """The share of rows whose class is that of most rows of their group; rows of small groups are guessed."""
+    """The share of rows with the most frequent class of their group; rows of small groups are guessed."""
     classes = int(y.max()) + 1
     counts = np.bincount(groups * classes + y, minlength=(groups.max() + 1) * classes).reshape(-1, classes)
     rows = counts.sum(axis=1)

@@ -34,7 +34,7 @@ class ValueCounts:
 
     After `limit` different values, or `most_bytes` of them, new ones are counted together as `others`. Only
     values that may change the proposal still get a count of their own: markers of missing values and, among
-    numbers, what is no number, the first fraction, the smallest and the largest.
+    numbers, texts that are no number, the first fraction, the smallest and the largest.
     """
 
     def __init__(self) -> None:

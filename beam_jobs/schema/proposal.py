@@ -42,7 +42,7 @@ def propose_from(
     not_missing: Sequence[str] = (),
     max_rows: int,
 ) -> Proposal:
-    """Reads up to `max_rows` rows or image headers; `name` is that of the first input unless it is given."""
+    """Reads up to `max_rows` rows or image headers. `name` is by default the name of the first input."""
     name = name or _name_from(inputs[0].location)
     if isinstance(source, TokenRows):
         return propose_tokens(source, name=name)
@@ -96,7 +96,7 @@ def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int, are_all: bool) 
 
 
 def _name_from(location: str) -> str:
-    """Returns the name of the file or folder, else of the folder around it, without that of a split."""
+    """Names the dataset after the file or folder, or its parent folder, without the name of a split."""
     path = pathlib.PurePath(location)
     stem = path.with_suffix("").stem if path.suffix in COMPRESSION else path.stem
     return _identifier(stem) or _identifier(path.parent.name) or "dataset"

@@ -74,7 +74,7 @@ class ByteStream:
 
 
 def lines_before(input_splits: Sequence[InputSplit], lines: Mapping[str, int]) -> list[int]:
-    """Returns how many lines of its file precede each input split; `lines` are those of each by name."""
+    """Counts the lines of its file that precede each input split; `lines` has their lines by name."""
     so_far = collections.Counter[str]()
     before = [0] * len(input_splits)
     for number in sorted(range(len(input_splits)), key=lambda number: input_splits[number].start):

@@ -70,7 +70,7 @@ class CsvStream:
         self._check(block)
         if self._is_first:
             self._is_first = False
-            # A mark may be alone in its block; an empty block would say that the file ends.
+            # If a block holds only the mark, read on: an empty block would mean the end of the file.
             block = block.removeprefix(codecs.BOM_UTF8) or self._stream.read(size)
         if self._lines:
             self._lines.add(block)

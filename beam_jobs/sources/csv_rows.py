@@ -224,7 +224,7 @@ _AT_ONCE = 1 << 20  # 1 MiB: what is computed of it stays in the processor's cac
 
 
 class OddRow(NamedTuple):
-    """A row of several lines, or one that is `flawed`: it may not be read as if nothing were."""
+    """A row of several lines, or a `flawed` one, which may not be read like any other."""
 
     line: int  # on which it begins
     lines: int
@@ -241,7 +241,7 @@ class RowLines:
     """
 
     def __init__(self, dialect: Dialect, *, cells: int) -> None:
-        """Rows should have so many `cells`."""
+        """`cells` is the number of cells that each row should have."""
         self.count = 0  # lines that have ended
         self.row_line = 1  # where the row that has not ended began
         self._ends = LineEnds(dialect)

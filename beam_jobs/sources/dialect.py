@@ -74,7 +74,7 @@ def find(
 
 
 def delimiter_of(text: str) -> str | None:
-    """The character that parts the rows of `text` into equal numbers of cells; None: one column."""
+    """The character that splits all rows of `text` into the same number of cells; None for one column."""
     fitting = _fitting(text, quote='"')
     best = max(fitting, key=fitting.__getitem__, default=None)
     if best and fitting[best] >= _FITTING:
@@ -191,8 +191,8 @@ def _misfit(rows: Sequence[Sequence[str]], sign: str) -> tuple[str, str] | None:
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Returns whether the first row names the columns, rather than being of the same kind as the others.
 
-    It does not where it holds a date in a column of dates, or numbers in all columns of numbers or, in a
-    table of text, where half of its cells come again in their columns.
+    It names no columns if it holds a date in a column of dates, or numbers in all columns of numbers. In a
+    table of text it names none if half of its cells occur again in their columns.
     """
     first, body = rows[0] if rows else (), [row for row in rows[1:] if len(row) == len(rows[0])]
     if len(body) < 2:

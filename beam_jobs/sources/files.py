@@ -305,9 +305,9 @@ FOLDER = re.compile(r"([^/=]+)=([^/]*)")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WithPartitions:
-    """A source with columns from the folders of its files too: those of `columns`, None being all.
+    """Adds the columns that folder names give to a source's columns: all, or those in `columns`.
 
-    A file's own column of that name comes first; in rows that name their columns, a row's own value does.
+    A file's own column of the same name counts instead; in rows that name their columns, a row's own value.
     """
 
     source: Source

@@ -27,7 +27,7 @@ class Option:
 
     flag: str
     field: str
-    default: Any  # a string or, for a flag with a list, a tuple; empty: found, or that of the source
+    default: Any  # a string, or a tuple for a flag with a list; empty: detected, or the default of the source
     help: str
     choices: tuple[str, ...] = ()  # empty: any value
     usual: str = ""  # the value that a schema need not note
@@ -139,7 +139,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def open_source(raw_format: str, values: Mapping[str, Any] | None = None) -> Source:
-    """The source for `raw_format`, one of `FORMATS`; `values` of flags are by name, else the default."""
+    """Makes the source of `raw_format`, one of `FORMATS`; a flag that is not in `values` has its default."""
     given = values or {}
     found = FORMATS[raw_format]
     fields = {option.field: option.parse(given.get(option.flag, option.default)) for option in found.options}

@@ -61,7 +61,7 @@ def read(input_split: InputSplit) -> Iterator[bytes]:
 
 
 class NumberedLines:
-    """The lines of an input split that are not blank, numbered from 1; `count` is that of the last read."""
+    """The lines of an input split that are not blank, numbered from 1; `count` lines were read so far."""
 
     def __init__(self, input_split: InputSplit) -> None:
         self.count = 0

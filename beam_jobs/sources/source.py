@@ -130,7 +130,7 @@ def _document(row: Rejection) -> dict[str, object]:
 def check_rejection_limit(rejected: Rejected, *, rows_read: int, limit: float, examples: int = 5) -> None:
     """Raises InputError, with counts and examples, if more than `limit` of the rows were rejected.
 
-    A row of several lines counts as so many: it may have swallowed other rows.
+    A row of several lines counts once for each line: it may have swallowed other rows.
     """
     further = rejected.further_lines
     if rejected.rows + further <= limit * (rows_read + further):
@@ -236,7 +236,7 @@ class RawRows:
     rejected: tuple[Rejection, ...] = ()
     doubtful: tuple[Rejection, ...] = ()  # rows among `columns` that look wrong
     spans: Mapping[int, int] = dataclasses.field(default_factory=dict)  # row number → lines, if several
-    sparse: bool = False  # rows name their columns: a column may be absent, and is missing in all rows then
+    sparse: bool = False  # rows name their columns: a column that no row names is missing in all rows
     undecoded: bool = False  # binary cells are text, not an image's own bytes
     directory: str = ""  # what relative paths in cells start from
     path_roots: tuple[str, ...] = ()  # where else paths in cells may lead
@@ -247,7 +247,7 @@ class RawRows:
         return self.columns.num_rows + len(self.rejected)
 
     def reported(self, rejected: Iterable[Rejection]) -> Iterator[Rejection]:
-        """Yields rows that cannot be read, those of `columns` that are `rejected`, and the doubtful ones."""
+        """Yields the rows that cannot be read, the `rejected` rows of `columns`, and the doubtful rows."""
         yield from self.rejected
         for row in rejected:
             yield dataclasses.replace(row, lines=self.spans[row.row]) if row.row in self.spans else row
@@ -339,9 +339,9 @@ def cause_of_names(names: Iterable[str], *, otherwise: str) -> str:
 
 
 def check_readable(reasons: Mapping[str, int], *, rows: int, path: str, further_lines: int = 0) -> None:
-    """Raises InputError if more than 5% of `rows` cannot be read, for `reasons` that are counted.
+    """Raises InputError if more than 5% of `rows` cannot be read; `reasons` counts these by reason.
 
-    Those rows take so many `further_lines`: a row of several lines counts as so many.
+    A row of several lines counts once for each line; `further_lines` is the number of lines beyond the first.
     """
     wrong, all_lines = sum(reasons.values()) + further_lines, rows + further_lines
     if wrong <= MOST_WRONG * all_lines:

@@ -79,7 +79,7 @@ class ExampleFiles:
     """A column for each key, of lists; an input split for each file. A key without values is a missing value.
 
     A record with a wrong checksum is one rejected row, and so is a record that is no Example. If the first
-    record is none, the file is refused: then most likely none is.
+    record is no Example, the file is refused: most likely it holds none.
     """
 
     batch_rows: int = 1 << 12

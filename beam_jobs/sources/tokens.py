@@ -311,7 +311,7 @@ class TokenRows:
 
     def _is_full(self, waiting: "_Waiting") -> bool:
         return not waiting.is_open and (
-            bool(waiting.pack)  # rows of it have left: it ends with the long document
+            bool(waiting.pack)  # some of its rows were sent already: it ends with the long document
             or len(waiting.documents) * self.length >= self.most_tokens
             or (self.packing == "packed" and waiting.tokens >= _ROWS_IN_PACK * self.length)
         )

@@ -24,7 +24,7 @@ def random_crop(jpeg: bytes, random: np.random.Generator) -> np.ndarray:
 
 
 def _box(height: int, width: int, random: np.random.Generator) -> tuple[int, int, int, int]:
-    """Of 0.08 to 1 of the area, 3/4 to 4/3 as wide as high; the whole image if ten tries fail."""
+    """Draws a box of 0.08 to 1 of the area, 3/4 to 4/3 as wide as high; the whole image if ten tries fail."""
     for _ in range(_ATTEMPTS):
         area = height * width * random.uniform(0.08, 1)
         ratio = np.exp(random.uniform(np.log(3 / 4), np.log(4 / 3)))

@@ -155,7 +155,7 @@ def lists(values: np.ndarray) -> pa.FixedSizeListArray:
 
 
 def _convert(here: pathlib.Path, table: pa.Table, workload: str) -> None:
-    """To both layouts."""
+    """Converts the table to both layouts."""
     raw = here / "raw.parquet"
     pyarrow.parquet.write_table(table, raw, row_group_size=1 << 16, use_dictionary=False, compression="none")
     schema_lib.save(schemas()[workload], here / "schema.json")

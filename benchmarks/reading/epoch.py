@@ -48,7 +48,7 @@ def identities(workload: str, batch: Sequence) -> np.ndarray:
 
 
 def compare(expected: np.ndarray, seen: np.ndarray) -> Ledger:
-    """By multiset: data may hold the same example more than once."""
+    """Compares as multisets: data may hold the same example more than once."""
     names, index = np.unique(np.concatenate([expected, seen]), return_inverse=True)
     wanted = np.bincount(index[: len(expected)], minlength=len(names))
     found = np.bincount(index[len(expected) :], minlength=len(names))

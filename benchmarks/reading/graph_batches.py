@@ -22,7 +22,7 @@ class GraphBatches(Iterator):
         return next(self._batches)
 
     def step_over(self, batches: int) -> int:
-        """Reads so many batches; returns how many examples they held."""
+        """Reads `batches` batches; returns how many examples they held."""
         return int(self._step_over(self._batches, tf.constant(batches, tf.int64)))
 
 

@@ -30,10 +30,10 @@ CASES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Of an example that the host trains on."""
+    """The cost of an example that the host trains on."""
 
     cpu_us: float
-    bytes: float  # over those it takes in the files
+    bytes: float  # read, divided by the bytes that the example has in the files
 
 
 def played(hosts: int) -> list[int]:

@@ -35,7 +35,7 @@ while os.getppid() == int(sys.argv[1]):
 
 @contextlib.contextmanager
 def taken(cores: int) -> Iterator[None]:
-    """Meanwhile, a loop takes each of so many cores, as far as the system gives them to it."""
+    """Keeps `cores` cores busy inside the block, as far as the system gives them."""
     command = [sys.executable, "-c", _BUSY, str(os.getpid())]
     loops = [subprocess.Popen(command) for _ in range(cores)]
     try:
@@ -54,7 +54,7 @@ def _processor() -> dict[str, str]:
 
 
 def _caches() -> list[str]:
-    """As `L2 1024K`, of the first core; the third level is one that cores share."""
+    """The caches of the first core, such as `L2 1024K`; cores share the third level."""
     caches = sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"))
     found = [[(cache / name).read_text().strip() for name in ("level", "type", "size")] for cache in caches]
     return [f"L{level} {size}" for level, kind, size in found if kind != "Instruction"]

@@ -23,13 +23,13 @@ from benchmarks.reading.epoch import Ledger, compare, expected, identities
 Reader = Callable[[pathlib.Path], Iterator[tuple]]
 
 _WARM_UP_BATCHES = 4
-_CALL_SHARE = 0.05  # of the time to measure, what one call may take at least
+_CALL_SHARE = 0.05  # of the time to measure, which one call should take at least
 _MEASURED_BATCHES = 16  # at least: workers are in the midst of one or two as the measurement begins and ends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Of the reader's whole process tree, after its start; `first_batch_s` tells of the start."""
+    """The cost of the reader's whole process tree after its start, which takes `first_batch_s`."""
 
     cpu_us_per_example: float
     examples_per_s: float

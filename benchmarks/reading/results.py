@@ -131,7 +131,7 @@ def _circumstances(found: Figures, *, command: Sequence[str], rounds: int, peers
 
 
 def _versions(libraries: Sequence[str], environment: pathlib.Path | None = None) -> str:
-    """Of an environment, or of this one."""
+    """The versions of `libraries` in an environment, by default this one."""
     path = [str(one) for one in environment.glob("lib/python*/site-packages")] if environment else None
     search = {"path": path} if path is not None else {}
     found = {one.name: one.version for name in libraries

@@ -1,1 +1,1 @@
-"""What `python -m benchmarks.gate` judges."""
+"""The simulated holdouts on which `python -m benchmarks.gate` tests the gate."""

@@ -19,9 +19,10 @@ SPREAD = 1.2  # of the true logits
 class World:
     """Where holdouts come from.
 
-    `cluster`: rows that follow each other and share half of the variance of a model's noise; 1: none do.
-    `largest`: part of all rows that are one cluster, besides these. `mean`: of the true logits; what is true
-    of models, below, is so at 0.
+    Attributes:
+      cluster: how many neighbouring rows share half of the variance of a model's noise; 1: none do.
+      largest: the part of all rows that is one more cluster.
+      mean: the mean of the true logits; the true values of models below hold at 0.
     """
 
     rng: np.random.Generator
@@ -52,7 +53,7 @@ class World:
         )
 
     def _noise(self, clusters: np.ndarray) -> np.ndarray:
-        """Of variance 1, [rows]."""
+        """Draws noise of variance 1, [rows]."""
         own = self.rng.normal(size=len(clusters))
         if self.cluster == 1:
             return own

@@ -13,7 +13,7 @@ from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.loop.clock import Cadence, StepTimes
 from pipeline.training.loop.outer import Session
 
-Train = Callable[[int], float]  # runs so many steps; CPU seconds of one, over all threads of the process
+Train = Callable[[int], float]  # runs a number of steps; returns the CPU seconds of one step
 
 
 def ours(workload: Workload, *, steps_per_loop: int) -> Train:

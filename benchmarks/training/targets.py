@@ -1,4 +1,4 @@
-"""What training is compared with, and what it may cost beside that."""
+"""The targets of the training benchmark: which costs are compared, and their highest ratio."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -19,7 +19,7 @@ _TOLERANCE = 1e-3  # of logits, whose sizes are about 1
 
 
 def torch_loop(workload: Workload, *, python: pathlib.Path, folder: pathlib.Path) -> Callable[[int], float]:
-    """Runs so many steps; CPU seconds of one, over all threads of the process.
+    """Returns a function from a number of steps, which it runs, to the process's CPU seconds of one.
 
     Args:
       python: of an environment with requirements/peers.txt.

@@ -58,10 +58,10 @@ class Workload:
     loss: keras.losses.Loss  # the task's, for `fit`
     accuracy: keras.metrics.Metric  # the task's, for `fit`
     global_batch: int
-    torch: Mapping[str, object] = dataclasses.field(default_factory=dict)  # what peers/torch_loop.py is told
+    torch: Mapping[str, object] = dataclasses.field(default_factory=dict)  # arguments of peers/torch_loop.py
 
     def constant(self) -> "Workload":
-        """The same on one batch, again and again: what it costs without input."""
+        """The same workload on one repeated batch, to measure a step without input."""
         batch = next(iter(self.batches))
         again = tf.data.Dataset.from_tensors(batch).repeat()
         return dataclasses.replace(self, name=f"{self.name}, constant batch", batches=again)

@@ -24,5 +24,5 @@ def unpacked(content: bytes, bits: int, count: int) -> np.ndarray:
 
 
 def packed_bytes(bits: int, count: int) -> int:
-    """The length of what `packed` gives for so many numbers."""
+    """The length in bytes of `count` packed numbers of `bits` bits."""
     return -(-bits * count // 8)

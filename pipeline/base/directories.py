@@ -66,7 +66,7 @@ def commit(
     draft: pathlib.Path | None = None,
     apart: Collection[str] = (),
 ) -> None:
-    """Writes the manifest when all that it vouches for is on the disk; then it is, too.
+    """Writes the manifest to the disk, after all files that it names are there.
 
     Args:
       draft: where the manifest is written before it gets its name; None: beside it.

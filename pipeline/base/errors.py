@@ -113,12 +113,12 @@ _REQUESTED = re.compile(
 
 
 def shortage(error: BaseException | None, *, is_repeated: bool = False) -> str:
-    """Returns what the machine lacked, such as "too little memory", by an error and those behind it.
+    """Returns what the machine lacked, such as "too little memory", from an error and its causes.
 
-    Empty where it lacked nothing: also where a damaged file asks for more memory than the machine has.
+    Empty if it lacked nothing, or if a damaged file asks for more memory than the machine has.
 
     Args:
-      is_repeated: whether a scheduler repeats the command: then a permission may come, too.
+      is_repeated: whether a scheduler repeats the command; then a missing permission counts, as it may come.
     """
     patterns = _SHORTAGES | (_REFUSALS if is_repeated else {})
     while error is not None:

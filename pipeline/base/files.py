@@ -104,7 +104,7 @@ def read_open(descriptor: int, path: str | os.PathLike) -> tuple[bytes, os.stat_
 
 
 def read_at(descriptor: int, path: str, size: int, begin: int) -> bytes:
-    """So many bytes of a file that is open, or fewer where it ends; raises OSError, which names the file."""
+    """Reads `size` bytes of an open file, or fewer at its end; raises OSError, which names the file."""
     try:
         return os.pread(descriptor, size, begin)
     except OSError as error:
@@ -113,7 +113,7 @@ def read_at(descriptor: int, path: str, size: int, begin: int) -> bytes:
 
 
 def opened_ahead(paths: Sequence[str]) -> Iterator[int]:
-    """Descriptors of these files, in order, each until the next; raises OSError where one does not open.
+    """Yields a descriptor of each file in order, open until the next; raises OSError if one does not open.
 
     Up to 16 are open at once, and the system is asked to begin reading them: a disk answers many at once, and
     the processor does not fall asleep in between. Files of 4 KiB that were not in memory took 73 µs each, and
@@ -342,7 +342,7 @@ def _started(pid: str) -> str:
 # processor.
 
 
-_IN_A_TURN = 64  # files that are asked about one after the other
+_IN_A_TURN = 64  # files of one turn, which one thread asks about in order
 _AT_ONCE = 8  # turns
 _FIRST_TOGETHER = 32  # turns that overlap, before it is seen whether answers are still waited for
 _WAITED_FOR = 1 / 8  # of the files of a turn: from there on, turns overlap
@@ -358,7 +358,7 @@ def in_turns(ask: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> Itera
         start, before, worked = time.perf_counter(), _waits(), time.thread_time()
         result = ask(turns[done])
         taken, worked = time.perf_counter() - start, time.thread_time() - worked
-        # Time alone does not tell: where other processes have the processor, it passes too.
+        # Time by itself proves nothing: it also passes while other processes have the processor.
         waits = math.inf if _THREAD is None else _waits() - before
         is_waited_for = waits > _WAITED_FOR * _IN_A_TURN and taken - worked > taken * _WAITING
         yield result

@@ -49,7 +49,7 @@ def keep_freed(environment: Mapping[str, str] = os.environ) -> bool:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Python looks for no unused cycles meanwhile: for what makes many objects that stay."""
+    """Turns garbage collection off inside the block, for code that makes many objects that stay."""
     block = object()
     try:
         _PAUSE.begin(block)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 Values = Mapping[str, object]  # by key; a section is such a mapping itself
-Rule = tuple[Callable[[Any], bool], str]  # whether a value will do, and in words what does
+Rule = tuple[Callable[[Any], bool], str]  # whether a value is valid, and a description of valid ones
 
 _Section = TypeVar("_Section")
 

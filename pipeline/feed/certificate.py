@@ -69,13 +69,13 @@ class OfSlice:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """The verdict is by what was measured, beside whatever else ran. Other hosts are extrapolated to."""
+    """The verdict on this host, from what was measured while other processes ran; predicts other hosts."""
 
-    stages: tuple[Line, ...]  # in order, each alone
+    stages: tuple[Line, ...]  # in order, each measured by itself
     together: Line
-    uncached: Line | None = None  # together, with the files read from the disk; None: not measured
+    uncached: Line | None = None  # all together, files from the disk; None: not measured
     files: Residency | None = None  # before anything was measured; None: not on this host
-    in_flight: InFlight | None = None  # reads of the files; None: they are mapped
+    in_flight: InFlight | None = None  # parallel reads of the files; None for mapped files
     host: Host
     demand: Demand
 
@@ -98,7 +98,7 @@ class Certificate:
 
     @property
     def limiting(self) -> Line:
-        """The slowest stage alone; reading from the disk, where that waits or takes the cores."""
+        """The stage that limits the rate; reading from the disk, where it waits or takes the cores."""
         return self.uncached if self.uncached_is_costly else self.scaling.limiting(self.host.cores)
 
     @property
@@ -113,7 +113,7 @@ class Certificate:
 
     @property
     def why_limiting(self) -> str | None:
-        """Says why the limit is another stage than that which was measured slowest; None where it is that."""
+        """Says why the limit is not the stage that was measured slowest; None where it is."""
         limit, slowest = self.limiting, min(self.stages, key=lambda line: line.examples_per_s)
         if limit.examples_per_s <= slowest.examples_per_s:
             return None
@@ -157,7 +157,7 @@ class Certificate:
         if needed is None:
             return None
         cores, here = self.scaling.cores_for(MARGIN * needed), math.ceil(self.host.cores)
-        if self.is_fed:  # what was measured counts for more than what follows from its parts
+        if self.is_fed:  # the measurement of all stages counts for more than a prediction
             return min(cores or here, here)
         return cores if cores is None or self.host.is_shared else max(cores, math.floor(self.host.cores) + 1)
 
@@ -168,7 +168,7 @@ class Certificate:
 
     @property
     def unsure(self) -> tuple[Line, ...]:
-        """The stages that may be too slow on any number of cores, though it is not known."""
+        """The stages of which it is not known whether any number of cores makes them fast enough."""
         return self.scaling.unsure(MARGIN * (self.demand.examples_per_s or 0.0))
 
     @property

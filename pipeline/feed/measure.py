@@ -38,8 +38,8 @@ class StageFeed:
     dataset: tf.data.Dataset
     examples: int  # in an element
     bytes_per_example: float  # as it leaves the stage
-    at_once: float | None = None  # calls of it that run at once at most; None: as many as there are cores
-    thread: str = ""  # stages of the same one run one after the other; empty: it shares none
+    at_once: float | None = None  # the most calls that run at once; None: one for each core
+    thread: str = ""  # stages of the same thread run one after the other; empty: a thread of its own
     is_copied: bool = False  # each element goes to the device
 
 
@@ -120,7 +120,7 @@ def first_elements(dataset: tf.data.Dataset, count: int) -> list[tuple]:
     @tf.function(autograph=False)
     def draw() -> list[tuple]:
         iterator = iter(dataset)
-        # `next` would take so many calls for a loop over the dataset, and refuse.
+        # Under tracing, `next` refuses many calls: it takes them for a loop over the dataset.
         return [iterator.get_next_as_optional().get_value() for _ in range(count)]
 
     return draw.get_concrete_function()()
@@ -296,7 +296,7 @@ def _busy_seconds() -> float:
 
 Consume = Callable[..., tuple]  # an element's tensors → the tensors that it becomes
 
-WINDOWS = 5  # of time, after a first one for warming up
+WINDOWS = 5  # of time that count; one more before them is for warming up
 _QUICK_ELEMENT_S = 200e-6  # below, asking for a single element costs as much as the element
 _GATHERED = 64  # elements that are then asked for at once
 _PROBE = 0.1  # of the time is spent on finding out
@@ -315,11 +315,11 @@ class Speed:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """The course of drawing elements; the first window is that of the warm-up."""
+    """Elements drawn, by window of time; the first window is the warm-up."""
 
     elements: Sequence[int]  # by window
     seconds: Sequence[float]
-    span: Span  # of the windows after the first: starting a pipeline takes CPU time, too
+    span: Span  # without the first window: starting a pipeline takes CPU time
     memory_bytes: int
 
     @property
@@ -337,7 +337,7 @@ class Drawn:
 def measure_speed(
     dataset: tf.data.Dataset, *, examples: int, seconds: float, consume: Consume | None = None
 ) -> Speed:
-    """Draws elements from an endless dataset for about so many seconds, at least one in each window.
+    """Draws elements from an endless dataset for about `seconds`, at least one in each window.
 
     Args:
       examples: how many an element holds.
@@ -358,7 +358,7 @@ def measure_speed(
 def draw_batches(
     dataset: tf.data.Dataset, seconds: float, consume: Consume | None = None, *, windows: int = WINDOWS
 ) -> Drawn:
-    """Draws one element after the other, in C++, for so many seconds in all."""
+    """Draws one element after the other for `seconds` in all; the loop runs in C++."""
     marks: list[Usage] = []  # when the warm-up has ended, and all
     graph = _speed_graph(dataset, consume or (lambda *element: element), windows + 1, marks)
     run = graph.get_concrete_function(tf.TensorSpec([], tf.float64))  # traced before the clock starts
@@ -455,7 +455,7 @@ class _PeakMemory:
 
 
 def summarize(drawn: Drawn, examples: int) -> Speed:
-    """The speed in examples, of which an element holds so many."""
+    """The speed in examples; an element holds `examples` of them."""
     element_cpu_s = drawn.span.cpu_s / drawn.counted
     return Speed(
         examples_per_s=examples * drawn.elements_per_s,
@@ -484,11 +484,11 @@ class Uncached:
 def measure_uncached(
     dataset: tf.data.Dataset, files: Uncached, *, examples: int, seconds: float, consume: Consume
 ) -> Speed:
-    """Draws elements in a few passes, for about so many seconds in all; none reads the files twice.
+    """Draws elements in a few passes, for about `seconds` in all; no pass reads the files twice.
 
-    Before each, the files are evicted. A pass counts from its start on: on small files, filling the pipeline
-    is most of it. So its share of the seconds begins when the first element is there: starting a pipeline
-    takes seconds, and one element alone would bear them all.
+    The files are evicted before each pass. A pass is measured from its start: with small files, most of it is
+    filling the pipeline. But its share of `seconds` begins only with the first element: starting a pipeline
+    takes seconds, and otherwise a pass might draw a single element.
 
     Args:
       examples: how many an element holds.

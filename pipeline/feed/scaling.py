@@ -24,7 +24,8 @@ from typing import Literal
 from pipeline.base.errors import InputError
 
 _WAITING_CORES = 0.6  # below, a stage mostly waits for something
-# Times the CPU time of an example; above, cores that are busy are so with starting the pipeline.
+# If reading from the disk takes more than this times the CPU time of an example, starting the pipeline keeps
+# the cores busy.
 _STARTING = 10
 _IDLE_FOR_DISK = 0.5  # of the cores that are busy without it; below, reads from the disk wait for it
 _ALL_CORES = 0.75  # of those that a stage may use; from there on, it keeps all of them busy
@@ -36,10 +37,10 @@ Bound = Literal["cores", "calls", "waiting"]
 class Assumed:
     """Assumptions about cores beyond those that were measured."""
 
-    cpu_times: float  # CPU time of an example, beside that on the cores that were measured
-    hand_over_us: float  # where one core was measured: what handing over a batch across cores takes besides
-    untried_calls: bool  # whether calls run at once for which the measured cores had no room
-    stuck_calls: bool  # whether those do that ran one after the other, though there was room
+    cpu_times: float  # CPU time of an example, divided by that on the measured cores
+    hand_over_us: float  # more CPU time for handing over a batch, if only one core was measured
+    untried_calls: bool  # whether more calls than measured cores run at once
+    stuck_calls: bool  # whether calls run at once that did not, though cores were free
 
 
 # Eight pipelines took, from one core to two, 0.9 to 1.4 times the CPU time of an example, in the median 1.13,
@@ -51,15 +52,15 @@ MOST = Assumed(cpu_times=0.9, hand_over_us=0.0, untried_calls=True, stuck_calls=
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Line:
-    """The measurements of a stage alone, or of all together."""
+    """The measurements of one stage by itself, or of all stages together."""
 
     name: str
     examples_per_s: float
     cpu_us: float  # for an example
     bytes_per_example: float  # as it leaves the stage
     wanted_cores: float  # threads that ran or were ready to
-    at_once: float | None = None  # calls of it that run at once at most; None: as many as there are cores
-    thread: str = ""  # stages of the same one run one after the other; empty: it shares none
+    at_once: float | None = None  # the most calls that run at once; None: one for each core
+    thread: str = ""  # stages of the same thread run one after the other; empty: a thread of its own
 
     @property
     def mb_per_s(self) -> float:
@@ -70,7 +71,7 @@ class Line:
         return self.examples_per_s * self.cpu_us / 1e6
 
     def attainable(self, cores: float) -> float:
-        """Examples a second on so many cores if each thread that was ready had got one."""
+        """Examples a second on `cores` cores if each thread that was ready had got a core."""
         ready = min(self.wanted_cores, cores)
         return max(self.examples_per_s, 1e6 * ready / self.cpu_us if self.cpu_us > 0 else 0.0)
 
@@ -147,7 +148,7 @@ class Scaling:
         return self._below(examples_per_s, LEAST)
 
     def cores_for(self, examples_per_s: float) -> int | None:
-        """The smallest number of cores that is sure to give so much; None: none is."""
+        """The smallest number of cores that surely gives this rate; None if no number does."""
         here = next((n for n in range(1, int(self.cores) + 1) if self.rate(n, LEAST) >= examples_per_s), None)
         if here or self.unsure(examples_per_s):
             return here
@@ -202,7 +203,7 @@ class Scaling:
         return max(self.together.cpu_us, self.uncached.cpu_us if self.uncached else 0.0)
 
     def _cpu_us_of_thread(self, line: Line) -> float:
-        """CPU time of a stage and those in its thread; alone it may take more than all together."""
+        """CPU time of a stage and the others in its thread; by itself it may take more than all together."""
         shared = (each.cpu_us for each in self.stages if line.thread and each.thread == line.thread)
         return min(max(line.cpu_us, sum(shared)), self._cpu_us)
 
@@ -287,7 +288,7 @@ def parse_slices(text: str) -> Slice:
 
 
 def _is_made(generation: _Generation, chips: int) -> bool:
-    """Returns whether there are slices of so many chips: whole hosts, or chips sold singly."""
+    """Returns whether a slice can have `chips` chips: whole hosts, or chips sold singly."""
     is_single = chips == 1 and generation.cores_a_chip == 1
     return is_single or (chips > 0 and chips % generation.chips == 0)
 

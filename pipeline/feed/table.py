@@ -62,7 +62,7 @@ class Files:
 
     @property
     def are_small(self) -> bool:
-        """Returns whether opening the files takes much of the time of reading them."""
+        """Returns whether opening the files is a large part of the time to read them."""
         return self.shards > 1 and self.mean_bytes < _SMALL_SHARD_BYTES
 
 

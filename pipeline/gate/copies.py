@@ -1,4 +1,4 @@
-"""Finds rows of a holdout that are copies of one row: they tell no more than one does."""
+"""Finds rows of a holdout that are copies of one row: copies are no further evidence."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,9 +12,9 @@ def find_copies(
 ) -> np.ndarray | None:
     """Numbers the rows, int64 [n], so that copies have one number; None where there are no copies.
 
-    Copies are rows of the same label and the same content. Few columns of few values repeat by nature: there
-    the same predictions come with other labels too. Such rows count each, or once where the whole holdout is
-    there several times.
+    Copies are rows of the same label and the same content. Rows of few columns with few values repeat by
+    nature: the same predictions then come with other labels too. Such rows count each, or once if the whole
+    holdout is there several times.
 
     Args:
       labels: [n], numbers.

@@ -14,7 +14,7 @@ from pipeline.gate.statistics.estimates import Estimate, Means, Sample
 from pipeline.gate.statistics.shares import Shares
 
 _LEAST_OF_LABEL = 10  # with fewer rows of a class, its share in the holdout is chance, and no spread shows it
-_BY_CHANCE = 2  # where so many times the rows are expected, 99.5% of all holdouts have enough: Poisson's
+_BY_CHANCE = 2  # if twice the rows are expected, 99.5% of all holdouts have enough (Poisson)
 
 
 class Measured(Protocol):
@@ -65,8 +65,8 @@ def find_obstacle(sample: Sample, rules: GateRules, *, least: int) -> Obstacle |
 def _of_labels(sample: Sample, rules: GateRules) -> Obstacle | None:
     """Looks for a label that too few rows have.
 
-    Labels that have not arrived are all "no". On these, a model that says "no" more often is better for
-    certain, as nothing varies: no spread of the rows tells how wrong that is.
+    Labels that have not arrived are all "no". On such rows a model that says "no" more often surely looks
+    better: nothing varies, so the spread of the rows does not show the error.
     """
     for count, whose, number, rate in sorted(_labels(sample)):
         is_plain = sample.weights is None and sample.clusters is None
@@ -87,9 +87,9 @@ _OTHERS = -1
 
 
 def _labels(sample: Sample) -> Iterator[tuple[int, str, int, float]]:
-    """Yields what must occur: its rows, what it is called, the label or _OTHERS, and its rate in training.
+    """Yields each label that must occur: its rows, its name, the label or _OTHERS, and its rate in training.
 
-    Of many classes, those that are rare in training may be absent. A rate of 0 is not known.
+    Classes that are rare in training may be absent if there are many. A rate of 0 means that it is not known.
     """
     counts = np.bincount(sample.labels, minlength=len(sample.rates)).tolist()
     if len(sample.rates) != 2:

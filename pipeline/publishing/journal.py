@@ -97,7 +97,7 @@ def load(directory: pathlib.Path) -> Journal:
         raise InputError(
             f"journal {path}",
             received=f"other content than was written ({error!r})",
-            expected="the versions that ever were, and the cycles that may not be published again",
+            expected="all versions that ever existed, and the cycles that may not be published again",
             action="Restore it from a copy; or delete it: then only what lies in the directory is known.",
         ) from None
     return dataclasses.replace(

@@ -121,7 +121,7 @@ def give_up(directory: pathlib.Path, *, at: str) -> list[int]:
 def collect(directory: pathlib.Path, *, keep: int, protected: Collection[int] = ()) -> list[int]:
     """Removes all but the newest `keep` versions and those in `protected`; returns the removed ones.
 
-    The newest `keep` in .quarantine stay, too. Versions that were not published here are left alone.
+    The newest `keep` in .quarantine also stay. Versions that were not published here are not touched.
 
     Raises:
       InputError: `keep` is less than one.

@@ -53,7 +53,7 @@ def commit(directory: pathlib.Path, journal: Journal) -> Journal:
 def move_away(directory: pathlib.Path, journal: Journal) -> Journal:
     """Commits; where there is no room for the journal, makes the moves without it, and raises.
 
-    It serves moves to .quarantine alone, which need no journal: a bad version goes even on a full disk.
+    Only moves to .quarantine use it. They need no journal, so a bad version goes even on a full disk.
     """
     try:
         return commit(directory, journal)

@@ -127,7 +127,7 @@ def ticks(bounds: tuple[float, float], wanted: int = 4) -> list[float]:
 
 
 def label_room(y_range: tuple[float, float], y_format: Callable[[float], str]) -> float:
-    """Pixels left of an axis: those of all axes, or more where its ticks have more digits."""
+    """Pixels to the left of an axis: the same for all axes, or more for ticks of many digits."""
     labels = tick_labels(ticks(_widened(y_range)), y_format, _Y_LABEL)
     return max(Axes.left, 12.0 + _DIGIT * max(map(len, labels), default=0))
 
@@ -141,9 +141,9 @@ def finite_range(*arrays: Sequence[float], margin: float = 0.0) -> tuple[float, 
 
 
 def tick_labels(at: Sequence[float], write: Callable[[float], str], limit: int) -> list[str]:
-    """Labels of `limit` characters as a rule: a power of ten, 1.5e11, where a number is longer.
+    """Labels of mostly up to `limit` characters; a longer number is written with a power of ten, as 1.5e11.
 
-    Ticks that would read the same get as many digits as tell them apart.
+    Ticks that would look alike get enough digits to differ.
     """
     labels = list(map(write, at))
     is_exact = not any(label.startswith(("<", ">")) for label in labels)

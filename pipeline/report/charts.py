@@ -18,7 +18,7 @@ _HISTOGRAM = (144, 30)
 _MATRIX = 420.0
 _MAX_LABELLED = 20  # classes beyond which neither counts nor names fit
 _LONGEST_LABEL = 26  # characters left of a row
-_MARGIN = 0.04  # of a range, around what is drawn
+_MARGIN = 0.04  # part of a range that is left free around the drawing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def row_axes(rows: int, bounds: tuple[float, float], *, row: float = 24.0, **siz
 
 
 def row_label(axes: Axes, at: int, label: str) -> Markup:
-    """The name left of a row, counted from 0."""
+    """Draws the name to the left of row `at`, counted from 0."""
     short = formats.shortened(label, _LONGEST_LABEL)
     return text(short, x=axes.left - 10, y=axes.y(at + 0.5) + 4, style="end")
 

@@ -117,11 +117,11 @@ class Agreement:
 # --- Comparisons as sections for a terminal, and as JSON.
 
 
-_MOST = 5  # values shown of what agrees; all that differs are shown
+_MOST = 5  # values shown that agree; all values that differ are shown
 
 
 def section(comparison: Comparison) -> Section:
-    """The comparison, what differs and the worst of what agrees."""
+    """The comparison as a section: all values that differ, and the worst that agree."""
     if comparison.skipped:
         return Section(title=f"{comparison.name:<14} not compared: {comparison.skipped}")
     found = comparison.found

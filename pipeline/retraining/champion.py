@@ -77,7 +77,7 @@ def damage_of(root: Root, version: int) -> tuple[str, str]:
 
 
 def _way_back(root: Root, version: int) -> str:
-    """Returns the command that serves again what a damaged version held, or what comes next to it."""
+    """Returns the command that serves the content of a damaged version again, or else the nearest to it."""
     known = journal.load(root.serving).known
     sound = [each for each in versions.versions(root.serving)[::-1] if versions.is_sound(root.serving, each)]
     cycle = known[version].cycle if version in known else ""

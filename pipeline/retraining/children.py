@@ -54,4 +54,4 @@ def _error(module: str, code: int, log: pathlib.Path) -> InputError:
         kind, action = TryAgainError, f"The same command goes on. {action}"
     if child.was_killed(code):
         kind = KilledError
-    return kind(module, received=why, expected="a command that comes to its end", action=action)
+    return kind(module, received=why, expected="a command that ends by itself", action=action)

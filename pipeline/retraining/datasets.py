@@ -115,7 +115,7 @@ def _result(
 ) -> dict:
     """Describes what became of a span.
 
-    `unusable` says why it cannot be used, empty where it can; `rows` counts those of each split.
+    `unusable` says why it cannot be used, empty where it can; `rows` is the number of rows of each split.
     """
     opened = open_dataset(dataset) if dataset else None
     rows = {split: opened.rows(split) for split in opened.manifest.splits} if opened else {}
@@ -204,10 +204,10 @@ def survey_spans(root: Root, sources: Sources) -> list[Span]:
 
 
 def known_spans(root: Root, sources: Sources, found: Sequence[RawSpan]) -> list[Span]:
-    """Returns the spans with what is known of each now; of those that are equal, one can be used.
+    """Returns the spans with what is known of each now; only one of several equal spans can be used.
 
-    That is the first one that was converted, then the first by name; never one that cannot be used anyway: a
-    day that was delivered under a wrong name, and is excluded, does not hide the right one.
+    It is the one that was converted first, else the first by name. A span that cannot be used anyway does not
+    count: a day that was delivered under a wrong name, and is excluded, does not hide the right one.
     """
     alone = [_known(root, sources, span) for span in found]
     usable = [span for span in alone if not span.unusable]

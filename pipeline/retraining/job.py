@@ -122,7 +122,7 @@ def _joined(dataset: Dataset, *, without: str = "") -> str:
             f"dataset {dataset}",
             received=f"no rows{f' outside of split {without!r}' if without else ''}",
             expected="rows to read",
-            action="Give config.spans.convert other --splits.",
+            action="Set other --splits in config.spans.convert.",
         )
     return "+".join(splits)
 

@@ -39,7 +39,7 @@ class ShardPart:
 
     @property
     def content(self) -> tuple[str, int, int]:
-        """A key, equal for parts of the same bytes, such as those of a span that was converted twice."""
+        """A key that is equal for parts of the same bytes, as if a span was converted twice."""
         return self.shard.sha256, self.first, self.end
 
 

@@ -134,7 +134,7 @@ def float32_twin(run: RestoredRun) -> keras.Model:
 
 
 def skew(trained: Trained, model: tf.Module, sample: Sample) -> Skew:
-    """Compares training's input, computed from the run alone, with that of the loaded export `model`."""
+    """Compares a model's inputs as training computes them with those inside the loaded export `model`."""
     label = trained.schema.label
     as_trained = AsTrained(trained.preprocess, [trained.model], label, schema=sample.schema)
     attribution = Attribution(trained.preprocess, trained.schema)

@@ -369,7 +369,7 @@ def _last_scheduled(cron: str, now: datetime.datetime) -> datetime.datetime | No
 
 
 def _when(search: Callable[[type], datetime.datetime]) -> datetime.datetime | None:
-    """Returns the time; None where there is none: a schedule may name a year."""
+    """Returns the time that the search finds; None if a schedule that names a year has no such time."""
     try:
         return search(datetime.datetime)
     except CroniterBadDateError:

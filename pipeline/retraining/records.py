@@ -322,7 +322,7 @@ def spans_of(plan: Mapping, role: str) -> list[Mapping]:
 
 
 _CLOCK_MAY_STEP = datetime.timedelta(minutes=2)  # back, where machines that take turns disagree
-_CLOCK = "clock"  # the entry of a person who found the clock right, and what was recorded before it wrong
+_CLOCK = "clock"  # a person confirmed the clock: earlier entries had the wrong time
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -362,8 +362,8 @@ def check_clock(root: Root, now: datetime.datetime) -> None:
             "the clock",
             received=now.isoformat(timespec="seconds"),
             expected=f"a time after {ahead.last[:19]}, the latest in {root.audit}, cycles/ and serving/",
-            action="Set the clock of this machine; or, if it is right, run `pipeline.retrain clock "
-            "--reason=…`: what is ahead counts as done now. What is served stays as it is.",
+            action="Set the clock of this machine. If it is right, run `pipeline.retrain clock --reason=…`: "
+            "then what was recorded ahead of it counts as done now. The served version stays as it is.",
         )
 
 

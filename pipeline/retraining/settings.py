@@ -266,7 +266,7 @@ _RULES: Mapping[str, Rule] = {
 
 
 def check_types(config: Values, like: Values, *, group: str = "") -> None:
-    """Compares types with those of the values in `like`; an empty group there allows anything.
+    """Compares the types of values with those in `like`; an empty group in `like` allows anything.
 
     Raises:
       InputError: a setting is missing, is unknown, or has a value of another type.

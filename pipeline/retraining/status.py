@@ -31,7 +31,7 @@ _Read = TypeVar("_Read")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Overview:
-    """All that is known of a root, also where a part of it is damaged.
+    """All that is known of a root; damaged parts are named and left out.
 
     Attributes:
       served: the champion; None where nothing is published, or where it is damaged.
@@ -39,7 +39,7 @@ class Overview:
       publications: publication.json by version.
       barred: cycles that may not be published again, with the reasons.
       ahead: what was recorded at a time ahead of the clock; None where nothing was.
-      damage: what cannot be read as it was written, a sentence each.
+      damage: a sentence for each file that is damaged or cannot be read.
     """
 
     root: Root

@@ -39,9 +39,9 @@ def follow(root: Root, settings: Settings, *, at: datetime.datetime) -> None:
 def describe(root: Root, settings: Settings) -> dict | None:
     """Describes the store and its differences from ROOT/serving; None where config.publish_to is empty.
 
-    The keys are `place`, `served` (a version or None), `missing`, `removed` (versions that it lacks, or still
-    has), `foreign` (versions that were never published here), `unfinished` (whether a process writes there,
-    or was killed); or `place` and `error`, where it cannot be read.
+    The keys are `place`, `served` (a version or None), `missing` (versions that it lacks), `removed`
+    (versions to remove), `foreign` (versions that were never published here) and `unfinished` (whether a
+    process writes there, or was killed). If it cannot be read, the keys are `place` and `error`.
     """
     place = settings.store
     if place is None:

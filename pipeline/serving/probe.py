@@ -110,7 +110,7 @@ class Probe:
         return {"asked": self._asked}
 
     def time(self, *, rows: int, calls: int) -> Mapping:
-        """Returns the milliseconds of each call with so many rows, after a few calls to warm up."""
+        """Returns the milliseconds of each call with `rows` rows, after a few calls to warm up."""
         serve = self._model.signatures[SERVING_DEFAULT]
         examples = tf.constant(np.resize(self._examples, rows))
         for _ in range(_WARM_CALLS):

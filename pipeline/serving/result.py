@@ -7,7 +7,7 @@ from pipeline.base.errors import InputError
 
 
 class CheckResult:
-    """A dataclass with `reasons`, a sentence each, why a model must not serve; none: it may."""
+    """Base of results. `reasons` are sentences that say why a model must not serve; without any, it may."""
 
     reasons: Sequence[str]
 

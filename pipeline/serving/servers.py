@@ -125,7 +125,7 @@ def ask(
 
 
 def _wait(client: Client, call: Call, seconds: float, sleep: Callable[[float], None]) -> None:
-    """Waits until the server has the version; raises AbsentError after so many seconds."""
+    """Waits until the server has the version; raises AbsentError after `seconds`."""
     for left in range(int(seconds / _PAUSE), -1, -1):
         try:
             client.predict(call)

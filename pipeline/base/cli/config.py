@@ -230,7 +230,7 @@ def _meaning(name: str, meanings: Mapping[str, str]) -> str:
 
 
 def _with_inner(meanings: Mapping[str, str], inner: Mapping[str, str]) -> dict[str, str]:
-    """The meanings, each followed by those of the keys inside of it."""
+    """The meanings of keys; the meanings of the keys inside a key follow it."""
     merged: dict[str, str] = {}
     for name, meaning in meanings.items():
         merged[name] = meaning

@@ -126,7 +126,7 @@ def _unknown(name: str, command: Command) -> InputError:
 
 
 def _wrong_value(error: flags.IllegalFlagValueError) -> InputError:
-    r"""From `flag --NAME=VALUE: REASON`, where the reason is the error's context."""
+    r"""Makes the error from absl's `flag --NAME=VALUE: REASON`; the reason is the error's context."""
     match = re.match(r"flag --(?P<name>[\w.]+)=(?P<rest>.*)", str(error), re.DOTALL)
     if not match:
         return _no_value(error)

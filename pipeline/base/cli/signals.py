@@ -77,7 +77,7 @@ class Interrupts:
         threading.Thread(target=self._watch, args=[woken], daemon=True).start()
 
     def take_signals(self) -> None:
-        """Has the kernel call this handler, also where a library has since put its own in its place."""
+        """Registers this handler again, in case a library has replaced it since."""
         for number in self._taken:
             signal.signal(number, self)
 
@@ -245,7 +245,7 @@ def _open_closed_streams() -> None:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ends a command that was asked to stop, and has brought its work to where it can stop.
+    """Ends a command that got a signal and has now come to a point where it can stop.
 
     Args:
       number: of the signal.

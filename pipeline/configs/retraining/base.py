@@ -23,7 +23,7 @@ def get_config() -> Config:
     config.spans.unusable = "skip"  # a span that cannot be converted or repeats another; or stop
 
     config.window = {}  # which spans are trained on
-    config.window.last = 0  # the last so many before the holdout; 0: all
+    config.window.last = 0  # how many spans before the holdout; 0: all
     config.window.start = ""  # the name of the first span; empty: the first there is
     config.window.end = ""  # the name of the last one, holdout included
     config.window.least = 1  # spans that there must be to train on
@@ -40,7 +40,7 @@ def get_config() -> Config:
     config.train.start = "scratch"  # or champion: its weights and preprocessing (warm start)
 
     config.triggers = {}  # any of them makes a cycle due
-    config.triggers.new_spans = 1  # so many that no finished cycle has looked at; 0: never
+    config.triggers.new_spans = 1  # how many spans that no finished cycle has used; 0: never
     config.triggers.cron = ""  # such as "0 3 * * *", in UTC
     config.triggers.age_days = 0.0  # of the served model; 0: however old
     config.triggers.drift = 0.0  # distance of a new span from the champion's training statistics; 0: any

@@ -25,7 +25,7 @@ Hashes = Mapping[str, Sequence[Callable[[], np.ndarray]]]
 
 
 def content_hashes(payloads: Iterable[bytes], *, purpose: bytes = b"") -> np.ndarray:
-    """Hashes n payloads, uint64 [n]: equal for equal content; those of two purposes do not correlate."""
+    """Hashes n payloads, uint64 [n]: equal for equal content. Hashes for two purposes are independent."""
     digests = [hashlib.blake2b(payload, digest_size=BYTES, person=purpose).digest() for payload in payloads]
     return np.frombuffer(b"".join(digests), "<u8")
 
@@ -75,7 +75,7 @@ class Counted:
 
 
 def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
-    """Counts hashes; `splits` has those of each split, uint64 [rows]. 100 million rows take under 4 GB."""
+    """Counts the hashes of each split, uint64 [rows] in `splits`. 100 million rows take under 4 GB."""
     everything = np.concatenate([np.zeros(0, np.uint64), *splits.values()])
     where = np.repeat(np.arange(len(splits)), [len(hashes) for hashes in splits.values()])
     order = np.argsort(everything, kind="stable")
@@ -113,7 +113,7 @@ class Leak:
     hashes: tuple[int, ...]  # ascending
 
     def positions(self, hashes: np.ndarray) -> list[int]:
-        """Where some of `hashes`, uint64 [rows], are those of the leak."""
+        """The positions in `hashes`, uint64 [rows], whose hash is in the leak."""
         return shared_rows(np.array(self.hashes, np.uint64), hashes).tolist()
 
 

@@ -57,7 +57,7 @@ def file_name(shard: str) -> str:
 
 
 def size_of(records: int) -> int:
-    """Bytes of the index of so many records."""
+    """The bytes of an index of `records` records."""
     return _HEAD_BYTES + records * _RECORD_BYTES
 
 
@@ -281,8 +281,8 @@ def _check_content(
 
 Ranges = tuple[tuple[int, int], ...]  # of row numbers: [first, after the last), ascending, none empty
 
-# Offsets of so many records are held in memory: 128 MiB. Those of more are looked up in the indexes, record
-# by record, as they are read.
+# The offsets of up to this number of records are held in memory (128 MiB). In a larger dataset each record is
+# looked up in its index when it is read.
 HELD_RECORDS = 1 << 24
 
 

@@ -123,7 +123,7 @@ def _next_header(file: BinaryIO, start: int, size: int) -> int:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _header(length: int) -> bytes:
-    """The HEADER_BYTES before a payload of so many bytes."""
+    """The header of a payload of `length` bytes, HEADER_BYTES long."""
     packed = length.to_bytes(_LENGTH_BYTES, "little")
     return packed + _masked_crc(packed)
 

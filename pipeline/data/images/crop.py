@@ -86,13 +86,13 @@ def _middle(most: tf.Tensor, aspect: tuple[float, float]) -> tf.Tensor:
 
 
 def _exp(values: tf.Tensor) -> tf.Tensor:
-    """exp of values [n, tries], the same bits for any n: what fills no vector is computed in another way."""
+    """exp of values [n, tries], the same bits for any n; what fills no vector would be computed otherwise."""
     padded = tf.pad(values, [[0, 0], [0, -values.shape[1] % _VECTOR]])
     return tf.exp(padded)[:, : values.shape[1]]
 
 
 class JpegPart(NamedTuple):
-    """The window to decode, and the pixels that are wanted of it; shapes are those of one image."""
+    """The window of a JPEG to decode, and the pixels to take from it. Shapes are for one image."""
 
     shrink: tf.Tensor  # int32 [], the index in _RATIOS of the number that both sides are divided by
     window: tf.Tensor  # int32 [4], top, left, height and width of what is decoded

@@ -48,7 +48,7 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
 
 
 def decode_jpeg_part(data: tf.Tensor, part: JpegPart, shape: Shape) -> tf.Tensor:
-    """Decodes a part of an upright JPEG, string [], no side of which shrinks by over two: uint8 [*shape]."""
+    """Decodes a part of an upright JPEG, string [], to uint8 [*shape]; no side may shrink by over two."""
     image = decode_part(data, part, channels=_jpeg_channels(shape[-1]), shrinks=False)
     return tf.ensure_shape(_bilinear(_of_jpeg(image, shape[-1]), shape), shape)
 
@@ -152,9 +152,9 @@ def _fit(image: tf.Tensor, shape: Shape) -> tf.Tensor:
 
 
 def _resize(image: tf.Tensor, shape: Shape) -> tf.Tensor:
-    """Resizes uint8 to [*shape], averaged where a side shrinks by more than two.
+    """Resizes uint8 to [*shape]; antialiases only where a side shrinks by more than two.
 
-    Up to two every pixel counts without that, which costs four times as much.
+    Antialiasing costs four times as much, and up to two plain bilinear resizing uses every pixel anyway.
     """
     skips = tf.reduce_any(tf.shape(image)[:2] > [2 * side for side in shape[:2]])
     resized = tf.cond(skips, tf_function(lambda: _antialiased(image, shape)), lambda: _bilinear(image, shape))

@@ -76,7 +76,7 @@ def refuse_format(head: tf.Tensor) -> tf.Operation | None:
 
 
 def refuse_subtype(is_other: tf.Tensor, kind: str) -> tf.Operation | None:
-    """Fails where `is_other`, bool [], an image in the format `kind` would be decoded to other pixels."""
+    """Fails if `is_other`, bool []: TensorFlow would decode the `kind` to other pixels than Pillow."""
     return tf.raw_ops.Assert(condition=~is_other, data=[_SUBTYPE, kind])
 
 

@@ -33,7 +33,7 @@ Amount = tf.Tensor  # float32 [], -1 to 1; operations of one direction take its 
 
 
 def rand_augment(image: Image, draws: Draws, *, operations: int, magnitude: float) -> Image:
-    """Applies so many operations, one after another.
+    """Applies `operations` random operations, one after another.
 
     Args:
       image: uint8 [height, width, 1 or 3]; the result has the same shape and dtype.

@@ -154,7 +154,7 @@ _LEAST_ALPHA = 1e-6  # all of its quantiles are 0 or 1, as for a smaller one; Sc
 def mixed_pair(
     images: tf.Tensor, first: tf.Tensor, *, augmentation: Augmentation, seed: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Two images, each mixed with the other, and how much of itself each still is.
+    """Mixes two images with each other; returns them, and the share of itself that each keeps.
 
     H. Zhang and others, "mixup: Beyond Empirical Risk Minimization" (2018); S. Yun and others, "CutMix"
     (2019). Both draw the share of an image from Beta(α, α). Here each two neighbours in the training stream,
@@ -195,7 +195,7 @@ def _boxed(images: tf.Tensor, share: tf.Tensor, draws: Draws) -> tuple[tf.Tensor
     side = tf.sqrt(1.0 - share)
     rows, columns = _within(row, side, height), _within(column, side, width)
     is_box = rows[:, None] & columns[None, :]  # (height, width)
-    left = 1.0 - tf.reduce_mean(tf.cast(is_box, tf.float32))  # what is cut off counts for the image itself
+    left = 1.0 - tf.reduce_mean(tf.cast(is_box, tf.float32))  # a clipped box leaves more of the image
     # In two dimensions `tf.where` takes a third of its time in four, or less.
     flat = tf.reshape(images, [2, -1])
     of_values = tf.repeat(tf.reshape(is_box, [-1]), images.shape[3])

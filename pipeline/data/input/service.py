@@ -1,12 +1,12 @@
 """Input pipelines that run on tf.data services: they give the order of this host, or an error.
 
-Each of W services has one worker. It prepares every W-th turn of the stream, and is read in its turn; or,
-where rows are read in windows, a run of every global batch, and all are read side by side. A service of
-several workers is no alternative: what a client reads would depend, without an error, on which workers it
-finds at its start and on whether one is lost. The elements are numbered and the numbers checked: if a service
-starts again, the run ends, and the same command goes on from its last checkpoint. With every element (every
-sixteenth, where manifests are large) a service sends the fingerprint of the manifests on its host: another
-dataset under the same path ends the run too.
+Each of W services has one worker. It prepares every W-th turn of the stream, and the services are read in
+turn. Where rows are read in windows, it prepares a run of every global batch, and all services are read side
+by side. One service with several workers would not do: the rows that a client reads would depend, without an
+error, on the workers that it finds at its start and on whether one is lost. The elements are numbered and the
+numbers checked: if a service starts again, the run ends, and the same command goes on from its last
+checkpoint. With every element (every sixteenth, where manifests are large) a service sends the fingerprint of
+the manifests on its host: another dataset under the same path ends the run too.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ _service = tf.data.experimental.service
 def in_turn(
     prepared: Sequence[tf.data.Dataset], addresses: Sequence[str], *, manifests: Sequence[str] = ()
 ) -> tf.data.Dataset:
-    """Runs each dataset on the service at the same index, and takes an element of each in turn.
+    """Runs each dataset on the service of the same index, and takes their elements in turn.
 
     Args:
       prepared: endless datasets, as many as addresses.
@@ -61,12 +61,12 @@ def side_by_side(
     runs: int,
     manifests: Sequence[str] = (),
 ) -> tf.data.Dataset:
-    """Runs each dataset on the service at the same index, and joins an element of each to one.
+    """Runs each dataset on the service of the same index, and joins one element of each.
 
     Args:
-      prepared, addresses, manifests: as for `in_turn`. The elements, [runs * n, …], hold a run of n for each
-        of so many global batches; n is each dataset's own. In the result the runs of a global batch follow
-        each other.
+      prepared, addresses, manifests: as for `in_turn`. An element, [runs * n, …], holds n examples of each of
+        `runs` global batches; n may differ between datasets. The result has the examples of one global batch
+        together.
     """
 
     def joined(*parts: tf.Tensor) -> tf.Tensor:

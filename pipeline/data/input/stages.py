@@ -26,13 +26,13 @@ from pipeline.data.schema.schema import Schema
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A pure function of tensors: it takes what the stage before gives, and gives what the next one takes."""
+    """A step of the pipeline: a pure function from the tensors of the stage before to those of the next."""
 
     name: str
     apply: Callable[..., tuple]  # of a group's tensors, [n, …] each
     each: bool = False  # of one row's tensors instead, and called for every row
-    # Calls that run at once at most, on any number of cores: 1 for a Python function, which holds the
-    # interpreter's lock. None: as many as there are cores, as TensorFlow's own operations do.
+    # The most calls that run at once. None: one for each core, as for TensorFlow's own operations. 1 for a
+    # Python function, which holds the interpreter's lock.
     at_once: float | None = None
 
 
@@ -50,10 +50,10 @@ class Recipe:
     read_at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
     batch: int  # examples of one replica's batch
     stages: tuple[Stage, ...] = ()
-    in_flight: InFlight | None = None  # reads of the files; None: they are mapped
+    in_flight: InFlight | None = None  # parallel reads of the files; None for mapped files
     turn: int = 0  # rows that one of several services prepares in its turn; whole batches
-    # Threads that share one operation at most; None: as many as there are cores. Where all the work is done
-    # in calls that run side by side anyway, waking others for a part of one took a quarter of the CPU time.
+    # The most threads that share one operation; None: one for each core. Where calls already run in parallel,
+    # waking more threads for a part of a call took a quarter of the CPU time.
     operation_threads: int | None = None
 
     def dataset(self) -> tf.data.Dataset:
@@ -76,7 +76,7 @@ class Recipe:
         return batches.with_options(dataset_options(self.operation_threads))
 
     def cuts_batches(self, rows: int) -> bool:
-        """Returns whether the consumer cuts batches out of groups of so many rows, in its own thread."""
+        """Returns whether the consumer cuts groups of `rows` rows into batches, in its own thread."""
         return rows % self.batch == 0
 
     def _prepared(self) -> tf.data.Dataset:

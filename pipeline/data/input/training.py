@@ -78,7 +78,7 @@ def own_of(targets: TargetsOfBatch) -> Plain:
 
 
 def partner_of(index: int) -> int:
-    """Where in its batch the example is that the one at `index` is mixed with: each two neighbours are."""
+    """The index in the batch of the other example of a pair: each two neighbours are mixed."""
     return index ^ 1
 
 
@@ -178,7 +178,7 @@ def require_mixable(augmentation: Augmentation, inputs: ModelInputs, *, batch: i
 
 
 def _in_flight(shards: Shards, *, most: int) -> fetch.InFlight:
-    """Reads of these shards' files, of which `most` wait at once at most."""
+    """The parallel reads of these shards' files, at most `most` at once."""
     found = fetch.reads_in_flight(shards)
     return dataclasses.replace(found, reads=min(found.records(shards.mean_bytes), most))
 

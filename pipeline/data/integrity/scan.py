@@ -65,7 +65,7 @@ def damaged_records(selection: Selection) -> tuple[DamagedRecord, ...]:
 
 
 def _by_shard(selection: Selection) -> Mapping[int, list[tuple[int, int]]]:
-    """For each shard that holds selected rows, the ranges of records that do, numbered over all shards."""
+    """The ranges of records with selected rows, by shard; records are numbered over all shards."""
     shards, found = selection.shards, collections.defaultdict(list)
     for first, last in selection.record_ranges:
         for shard in range(shards.shard_of_record(first), shards.shard_of_record(last - 1) + 1):
@@ -123,7 +123,7 @@ def checksum_problem(frame: bytes, *, size: int, content_hash: int) -> str:
 
 
 def stored_frame(selection: Selection, shard: int, number: int) -> tuple[bytes, str]:
-    """The frame of the record of this number over all shards, and what is wrong with it; empty: nothing."""
+    """The frame of record `number`, counted over all shards, and its damage; empty if it has none."""
     shards = selection.shards
     stored = shards.stored(shard, number, number + 1)
     offset, size, content_hash = int(stored.offsets[0]), int(stored.sizes[0]), int(stored.hashes[0])

@@ -186,7 +186,7 @@ class Header:
         return HEADER_BYTES + number * size, min(CHUNK_ROWS, self.rows - number * CHUNK_ROWS)
 
     def chunk_bytes(self, rows: int) -> int:
-        """The size of a chunk of so many rows, with its checksum."""
+        """The size in bytes of a chunk of `rows` rows, with its checksum."""
         return bits.packed_bytes(self.bits, rows) + CHECKSUM_BYTES
 
     @property
@@ -247,7 +247,7 @@ def header(content: bytes) -> Header:
 
 
 def unpack_rows(content: bytes, header: Header, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the files, and of the rows there, int64 [rows] each, of a chunk of so many rows.
+    """Unpacks a chunk of `rows` rows: the number of each one's file, and its number there, int64 [rows] each.
 
     Raises DamagedError where its bytes do not fit the checksum.
     """

@@ -328,8 +328,8 @@ _BLOCK = 1 << 20
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open}
 _UNREADABLE = (".zst",)  # not in the standard library
 _LF = ord("\n")
-# Before a cell in quotes. A quote within a cell, as in `5" pipe`, begins nothing: what stands before it is no
-# delimiter. Which character is one is not known here; a letter, a space or a bracket is none.
+# The place before a quoted cell. A quote within a cell, as in `5" pipe`, opens nothing, since no delimiter
+# stands before it. The delimiter is not known here, but it is no letter, space or bracket.
 _BEFORE_CELL = rb"""(?:\A|(?<=\t)|(?<=[^\w\s"'()\[\]{}<>\x80-\xff]))"""
 
 

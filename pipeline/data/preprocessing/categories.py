@@ -18,10 +18,10 @@ Transform = Callable[[tf.Tensor], tf.Tensor]
 
 
 def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[Transform, int]:
-    """A function of values [batch], string or integer, to ids [batch], int32 or int64; and the number of ids.
+    """Returns a function from values [batch] (string or integer) to ids [batch], and the number of ids.
 
-    With a listed vocabulary it also maps the indices that blocks hold, int32 [batch], to the same ids. Raises
-    InputError if the vocabulary is not listed and has too many values to be learned.
+    Ids are int32 or int64. With a listed vocabulary it also maps the indices in blocks, int32 [batch], to the
+    same ids. Raises InputError if the vocabulary is not listed and has too many values to be learned.
     """
     if feature.encoding == "hashed":
         ids = feature.buckets + 1

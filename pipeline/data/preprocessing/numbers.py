@@ -52,7 +52,7 @@ def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStat
 def bin_ids(
     features: Sequence[Numeric], measured: Mapping[str, FeatureStatistics]
 ) -> tuple[Transform, tuple[int, ...]]:
-    """A function of n features' numbers, each [batch], to their bins; and the numbers of ids.
+    """Returns a function from n features' numbers, [batch] each, to bins, and each one's number of ids.
 
     The bins are int32 [batch, n], from 1, and 0 for NaN.
     """
@@ -234,7 +234,7 @@ def texts_of(feature: Numeric, numbers: np.ndarray) -> list[str]:
     """Texts that a request may hold for these numbers [batch]; empty for NaN."""
     if feature.dtype == "int64":
         return [str(number) for number in numbers.tolist()]
-    # All digits of the float64 that equals the float32: shorter ones need not give it back.
+    # All digits of the float64 that equals the float32: a shorter text may give another float32.
     raw = numbers.astype(np.float64) + feature.offset
     texts = [np.format_float_positional(number, trim="-") for number in raw]
     return ["" if text == "nan" else text.replace(".", feature.clean.decimal) for text in texts]

@@ -309,7 +309,7 @@ class Preprocess(tf.Module):
 
 
 def _names(features: Sequence[str], width: int) -> list[str]:
-    """The feature of each column: all of one feature's, or one each of several."""
+    """The feature name of each column: one feature has all columns, or each feature has one."""
     return list(features) * width if len(features) == 1 else list(features)
 
 

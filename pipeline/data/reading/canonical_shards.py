@@ -34,20 +34,19 @@ class IndexRanges(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """The segments of some shards in one epoch: int64, [shards] each where nothing else is said.
+    """The segments of some shards in one epoch; int64 [shards] unless a shape is given.
 
-    The permuted parts of an epoch lie end to end: this is the order of their rows. A shard's segment begins
-    and ends anywhere, so its first part may be cut, and is then shared with the shard before. The cut part is
-    read last: all shards begin with whole parts, and so go from window to window together. A window of a
-    shard holds the parts that begin in it; windows of equally many rows are counted from the beginning of the
-    segment.
+    The permuted parts of an epoch lie end to end, which orders their rows. A segment may begin or end inside
+    a part, which two shards then share. A shard reads the part in which its segment begins last. So all
+    shards begin with whole parts, and move from window to window together. Windows have equally many rows,
+    counted from the start of the segment; a window holds the parts that begin in it.
     """
 
-    starts: tf.Tensor  # [parts + 1], rows before each part, and in all, in the order of the epoch
+    starts: tf.Tensor  # [parts + 1], in the order of the epoch: the rows before each part, then all rows
     begins: tf.Tensor  # the first row of each segment
     sizes: tf.Tensor  # rows
     ends: tf.Tensor
-    # The parts that begin in the segment are read first; then the one in which it begins itself.
+    # The parts that begin in the segment are read first, then the part in which the segment begins.
     first: tf.Tensor  # part
     whole: tf.Tensor  # parts; the last one may be cut
     turned_at: tf.Tensor  # row
@@ -55,7 +54,7 @@ class Segments(NamedTuple):
 
     @classmethod
     def of(cls, part_ends: tf.Tensor, begins: tf.Tensor, sizes: tf.Tensor) -> "Segments":
-        """Makes the segments of shards that read `sizes` rows each, from the rows `begins` on.
+        """Makes the segments that begin at the rows `begins` and have `sizes` rows, [shards] each.
 
         Args:
           part_ends: [parts], the number of rows up to the end of each part, in the order of the epoch.
@@ -151,7 +150,7 @@ class WindowParts:
     in_windows: int  # parts whose rows the windows of all shards together hold
 
     def in_window(self, shards: int) -> int:
-        """Counts the parts whose rows are permuted together, where there are so many canonical shards."""
+        """Counts the parts that one of `shards` canonical shards permutes together."""
         of_shard = math.ceil(len(self.rows) / shards)
         windows = math.ceil(of_shard / max(1, round(self.in_windows / shards)))
         # Divided again, so that the last window is about as large as the others.
@@ -172,7 +171,7 @@ def cut_windows(selection: Selection) -> WindowParts:
 
 
 def _runs(selection: Selection, size: int) -> _Parts:
-    """Runs of `size` records, of which the last one of a range may be shorter: int64 [n] each."""
+    """Cuts ranges into runs of `size` records, int64 [n] each; the last run of a range may be shorter."""
     firsts, lasts = np.array(selection.ranges, np.int64).T
     start, last = _every(size, firsts, lasts)
     count = np.minimum(size, last - start)
@@ -215,14 +214,14 @@ def _blocks_of_rows(shards: Shards, rows: np.ndarray) -> np.ndarray:
 MOST_CANONICAL_SHARDS = 64
 # Two canonical shards may share the part where their segments meet, and each reads it.
 LEAST_PARTS = 16  # of a shard
-MOST_BYTES = 32 << 20  # 32 MiB of windows: every shard has one open
+MOST_BYTES = 32 << 20  # 32 MiB for all windows together; every shard has one open
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CanonicalShards:
-    """The canonical shards from `first` to before `end`, of `count`; numbers below are those over all shards.
+    """Some of the `count` canonical shards: `first` to before `end`. Numbers below count over all shards.
 
-    The rows of a shard are numbered from the start of training on, as positions are.
+    The rows of a shard are numbered from the start of training, like positions.
     """
 
     global_batch: int
@@ -249,7 +248,7 @@ class CanonicalShards:
         return self.of_all(rows_before(position, self))
 
     def of_all(self, values: tf.Tensor) -> tf.Tensor:
-        """Picks the values of these shards from those of all, [count] → [here]."""
+        """Picks these shards' values from the values of all shards, [count] → [here]."""
         return tf.gather(
             values, tf.range(self.first, self.end)
         )  # a slice logs an error wherever it is changed

@@ -75,7 +75,7 @@ class Fetch:
         return tf.ensure_shape(records, [count])
 
     def runs(self, first: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
-        """Runs of records, each so many from its first one on, int64 [runs] each → string [n].
+        """Fetches runs of records by first record and count, int64 [runs] each; returns records, string [n].
 
         Where reads are slow, many runs are in flight at once.
         """
@@ -169,7 +169,7 @@ class Fetch:
         return tf.gather(tf.concat([read, found], axis=0), places)
 
     def _each(self, reads: RecordReads) -> tf.Tensor:
-        """The records of one read or more, string [n]; each read is by itself, again where it fails."""
+        """Returns the records of `reads`, string [n]; every read is made, and tried again, by itself."""
         each = tf.data.Dataset.from_tensor_slices(reads)
         each = each.map(no_autograph(self._whole), num_parallel_calls=READS_AT_ONCE, deterministic=True)
         return each.rebatch(tf.reduce_sum(reads.counts)).get_single_element()
@@ -229,7 +229,7 @@ def _has_offsets() -> bool:
 Offsets = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 _OFFSET_BYTES = 8
-_SKIPPED_BYTES = 256 << 10  # 256 KiB: TensorFlow (2.21) reads what it skips of a file, so much at once
+_SKIPPED_BYTES = 256 << 10  # 256 KiB: TensorFlow (2.21) reads the bytes that it skips, in pieces of this size
 
 
 def offsets_of(shards: Shards) -> Offsets:
@@ -314,7 +314,7 @@ class InFlight:
         return max(1, min(self.reads, int(MOST_BYTES / mean_bytes)))
 
     def records_each(self, mean_bytes: float) -> int:
-        """Records of this mean size that one call may read in turn, where so many calls run at once."""
+        """How many records of this mean size one of `reads` parallel calls may read in turn."""
         return max(1, int(MOST_BYTES / (self.reads * mean_bytes)))
 
 

@@ -121,14 +121,14 @@ COPIED_BYTES = 256 << 20  # 256 MiB
 
 
 def read_mapped(plan: ReadPlan, batches: int) -> tf.data.Dataset:
-    """Endless: the first position, (int64 [],), of every so many global batches."""
+    """Endless dataset of first positions, (int64 [],), one for each group of `batches` global batches."""
     return plan.share.turn_starts(plan.position, batches=batches)
 
 
 def gather(plan: ReadPlan, batches: int) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """A function of a first position, int64 [], to (positions int64 [n], words uint16 [n, words]).
+    """Returns a function from a first position, int64 [], to (positions int64 [n], words uint16 [n, words]).
 
-    n is the number of examples of so many global batches that the plan's share has.
+    n is the number of examples of `batches` global batches that this host reads.
 
     Raises:
       InputError: a shard is not what was published.
@@ -176,7 +176,7 @@ class _MappedRows:
             self._copy = self._copied(np.diff(shards.row_starts)) if is_copied else None
 
     def _copied(self, rows: np.ndarray) -> tf.Tensor:
-        """The rows of all shards, of which each has so many: uint16 [all rows, words]."""
+        """Copies all shards into memory, uint16 [all rows, words]; `rows` is the number of rows of each."""
         numbers = (tf.range(int(count), dtype=tf.int64) for count in rows)
         pairs = zip(self._maps, numbers, strict=True)
         return tf.concat([tf.gather(mapped, self._indices(those)) for mapped, those in pairs], axis=0)

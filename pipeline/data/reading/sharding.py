@@ -89,22 +89,22 @@ class Share:
         return self.shard_count == self.service_count == 1
 
     def positions(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
-        """Endless: the positions of so many global batches that are read here, int64 [batches * examples]."""
+        """Endless dataset of positions read here, of `batches` global batches: int64 [batches * examples]."""
         here = no_autograph(lambda first: self.positions_from(first, batches=batches))
         return self.turn_starts(start, batches=batches).map(here)
 
     def positions_from(self, first: tf.Tensor, *, batches: int) -> tf.Tensor:
-        """Position int64 [] → the positions from there on that are read here, int64 [batches * examples]."""
+        """The positions read here of `batches` global batches from `first`, int64 [batches * examples]."""
         starts = first + self.global_batch * tf.range(batches, dtype=tf.int64)
         return tf.reshape(starts[:, None] + tf.range(*self.run, dtype=tf.int64), [-1])
 
     def turn_starts(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
-        """Endless: the first position, (int64 [],), of every turn of so many global batches."""
+        """Endless dataset of the first position, (int64 [],), of every turn of `batches` global batches."""
         starts = tf.data.Dataset.range(start, tf.int64.max, batches * self.global_batch)
         return tf.data.Dataset.zip((self.turns_here(starts),))
 
     def turns_here(self, turns: tf.data.Dataset) -> tf.data.Dataset:
-        """The turns, each an element, of which something is read here."""
+        """The turns (one an element) that this host or service reads."""
         return turns if self.cuts_batches else turns.shard(self.service_count, self.service_index)
 
     def of_groups(self, groups: tf.data.Dataset, *, batches: int = 1) -> tf.data.Dataset:

@@ -29,13 +29,13 @@ class Way:
 
     layouts: tuple[str, ...]  # the layouts that it reads
     read: Callable[[ReadPlan, int], tf.data.Dataset]  # endless (positions, rows), or what `gather` takes
-    # A function of an element to (positions, rows), for those ways that can take part in a later map.
+    # A function from an element to (positions, rows), for ways that can be a part of a later map.
     gather: Callable[[ReadPlan, int], Callable[..., tuple[tf.Tensor, tf.Tensor]]] | None = None
-    # The same with the number of each row over all shards of the selection in place of the row.
+    # As `read`, but gives each row's number over all shards of the selection instead of the row.
     numbers: Callable[[ReadPlan, int], tf.data.Dataset]
     at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
-    most_reads: int = MOST_READS  # in flight, where they are slow
-    cuts_batches: bool = False  # a service reads its run of every global batch, and not whole ones in turn
+    most_reads: int = MOST_READS  # reads in flight at once, on slow storage
+    cuts_batches: bool = False  # a service reads a run of every global batch, not whole batches in turn
     is_local: bool = False  # reads into the memory of the host that trains: no other host can help
 
 

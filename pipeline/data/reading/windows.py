@@ -35,7 +35,7 @@ NOWHERE = -(1 << 30)  # the place of a row that was read and is not selected
 
 
 class Unit(NamedTuple):
-    """Rows of all shards that follow those of the unit before; in several parts, of r rows each."""
+    """The next rows of all shards, read together; the rows come in several tensors, of r rows each."""
 
     base: tf.Tensor  # int64 []
     end: tf.Tensor  # int64 []: from this place on, rows may come later
@@ -75,7 +75,7 @@ def interleave(units: tf.data.Dataset, canonical: CanonicalShards, *, position: 
         base = tf.cast(unit.base - start, tf.int32)
         places = [some + base for some in unit.places]
         read = tf.add_n([tf.size(each) for each in places])
-        # Where windows end with batches, all rows that were read go on, and no other.
+        # If windows end where batches end, exactly the rows that were read go on.
         done, kept = tf.cond(
             (read == count) & (tf.size(state.places) == 0),
             lambda: (_stitched(places, unit.rows), nothing[1:]),
@@ -115,7 +115,7 @@ def _in_place(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) 
     first = _chosen(rows, [each == 0 for each in places])
     to += [tf.zeros([tf.shape(some)[0]], tf.int32) for some in first]
     stitched = tf.dynamic_stitch(to, rows + first)
-    # Where no row goes on, the result is one row too many.
+    # If no row goes on, `stitched` still holds one row, which is cut off.
     return tf.cond(count > 0, lambda: stitched, lambda: stitched[:0])
 
 
@@ -203,7 +203,7 @@ class WindowReader:
         canonical, counts = self.canonical, ends - begins
         shard_numbers = tf.range(canonical.first, canonical.end)
         batch = tf.reduce_min(begins) // canonical.size
-        # A row's number in its shard, after that batch, less its number among the rows of all shards here.
+        # Turns a row's number over all shards here into its number in its shard, from that batch on.
         to_shard = tf.cast(begins - batch * canonical.size - tf.cumsum(counts, exclusive=True), tf.int32)
         of_shard = tf.reduce_max(counts)
 
@@ -219,7 +219,7 @@ class WindowReader:
         of_groups = zip(*(self._grouped(column, parts) for column in chosen), strict=True)
         read = [self._read(IndexRanges(*each), some) for each, some in zip(of_groups, places, strict=True)]
         places, rows = zip(*read, strict=True)
-        # Whole batches alone go on: groups of any size would be cut into batches by one more copy.
+        # Only whole batches go on: cutting groups of any size into batches later would cost one more copy.
         first, end = (
             at * canonical.here * canonical.size for at in (batch, tf.reduce_min(ends) // canonical.size)
         )
@@ -256,7 +256,7 @@ def numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 def window_rows(selection: Selection, *, seed: int, position: int | tf.Tensor) -> tf.data.Dataset:
     """Endless (positions int64 [n], rows [n, …]), a window at a time; the first one starts at `position`.
 
-    There is one shard: it is the order of a global batch of one example.
+    This is the order of one canonical shard: that of a global batch of one example.
     """
     parts = canonical_shards.cut_windows(selection)
     return WindowReader(selection, parts, all_canonical_shards(parts, global_batch=1), seed=seed).rows_from(
@@ -315,7 +315,7 @@ def _of_share(plan: ReadPlan, batches: int, *, only_numbers: bool) -> tf.data.Da
 
 
 def _begins_a_batch(plan: ReadPlan) -> bool:
-    """Returns whether hosts' runs are those of shards: not where the global batch changed inside of one."""
+    """Returns whether reading starts at a global batch; it does not if the batch size changed inside one."""
     return isinstance(plan.position, int) and plan.position % plan.share.global_batch == 0
 
 

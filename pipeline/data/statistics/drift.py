@@ -15,10 +15,10 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Numeric
 
 BINS = 16
-# The published distribution comes from a sample of so many rows (`statistics.accumulators.SAMPLE_ROWS`).
+# The size of the sample that published distributions come from (`statistics.accumulators.SAMPLE_ROWS`).
 _SAMPLE_ROWS = 1 << 14
 _LOG_ODDS = math.log(1000)  # one false alarm in a thousand
-# Those of a normal distribution; more than `_LOG_ODDS` needs, because the largest of many is taken.
+# Standard deviations of a normal distribution; more than `_LOG_ODDS` needs, since the largest of many counts.
 _DEVIATIONS = 4.0
 
 

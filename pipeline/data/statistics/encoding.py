@@ -1,8 +1,8 @@
 """Accumulators as bytes, the same for the same rows: of one split, and of all in `accumulators.bin`.
 
-First the table of the order hashes that numbers were sampled from (`samples.py`). Then, for each feature
-of the schema, in its order: a byte that says what was gathered, the values present and missing as varints,
-and what `_FORMS` adds. Reading runs no code, and takes little more memory than what was gathered.
+The table of order hashes that numbers were sampled by (`samples.py`) comes first. Each feature of the schema
+follows, in order: a byte for the kind of accumulator, the numbers of present and missing values as varints,
+and the fields in `_FORMS`. Reading runs no code, and takes little more memory than the accumulators.
 """
 
 import math

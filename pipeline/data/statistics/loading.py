@@ -24,7 +24,7 @@ def load(dataset: Dataset) -> Statistics:
 
 
 def content(dataset: Dataset) -> bytes:
-    """The content of `statistics.pb`; for several datasets, what one of all their rows would have."""
+    """The content of `statistics.pb`; several datasets give the same as one dataset of all their rows."""
     if not dataset.members:
         return published_bytes(dataset.directory, dataset.manifest, STATISTICS_FILE_NAME)
     splits = [_gathered(member) for member in dataset.members]

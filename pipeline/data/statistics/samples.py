@@ -194,7 +194,7 @@ def _read_values(cursor: Cursor, size: int, *, known: tuple[int, ...]) -> np.nda
 
 
 def _packed(numbers: np.ndarray) -> bytes:
-    """A byte with the bits of the largest of uint64 [n], then all of them in so many bits."""
+    """Packs uint64 [n]: a byte with the number of bits of the largest, then each number in that many bits."""
     bits = int(numbers.max()).bit_length() if len(numbers) else 0
     return bytes([bits]) + bits_lib.packed(numbers, bits)
 
@@ -206,7 +206,7 @@ def _unpacked(cursor: Cursor, count: int) -> np.ndarray:
 
 # --- The numbers that a column repeats, from a sample.
 
-# With so many of a value in the sample, its share of the rows is known to a third of it.
+# The least times a value must occur in the sample: its share of the rows is then known to within a third.
 _FEWEST = 10
 _MOST_VALUES = 64
 

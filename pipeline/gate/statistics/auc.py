@@ -167,7 +167,7 @@ class _Curve:
     def area(self, counts: np.ndarray) -> float:
         """Returns the area where `counts` [units] says how often each unit counts; NaN for an empty class."""
         positive = self.positive.weigh(counts)
-        beaten = np.append(0.0, np.cumsum(self.negative.weigh(counts)))  # the weight of so many negative rows
+        beaten = np.append(0.0, np.cumsum(self.negative.weigh(counts)))  # [n]: the weight of n rows
         pairs = positive.sum() * beaten[-1]
         if not pairs:
             return math.nan

@@ -42,10 +42,10 @@ class Estimate(abc.ABC):
 class StudentT(Estimate):
     """An estimate whose error follows Student's t; the normal distribution where `degrees` is infinite.
 
-    Where few numbers are far from the others, as losses of a rare class are, t is too small on one side: of
-    models that differ in their bias alone, it promoted the one that says the common class in 4.3% of cases,
-    not 2.5%, at 1 positive row in 100 of 2,000. So an interval reaches as far as that of t, or of P. Hall,
-    "On the removal of skewness by transformation" (1992), whichever is wider on that side.
+    If a few numbers are far from the others, such as the losses of a rare class, t is too small on one side.
+    Of two models that differ only in their bias, it promoted the one that says the common class in 4.3% of
+    cases instead of 2.5% (2,000 rows, 1 in 100 positive). So on each side an interval is that of t, or of
+    P. Hall, "On the removal of skewness by transformation" (1992), whichever is wider.
 
     Attributes:
       degrees: of freedom.

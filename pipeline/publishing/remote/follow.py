@@ -22,7 +22,7 @@ def follow(
     url: str,
     tell: Callable[[Differences], None] = lambda found: None,
 ) -> Differences:
-    """Publishes what the place lacks and removes what it should not have; returns the differences.
+    """Publishes versions that the place lacks, removes those that it should not have; returns differences.
 
     Every step may be repeated: the remains of a killed process are found by listing, without a record. If
     nothing differs and nobody writes there, the store gets one request, a listing.

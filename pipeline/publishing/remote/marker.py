@@ -25,7 +25,7 @@ _WRITING = "writing"  # a key of the metadata: the id of a write, which copies k
 
 
 class LostError(TryAgainError):
-    """Another process claimed the place, and does what this one was about to do."""
+    """Another process claimed the place, and will do the work of this one."""
 
 
 class Marker:

@@ -1,4 +1,4 @@
-"""Batches of a strategy's replicas, from a function that makes those of a host; and when each was made."""
+"""Distributes a host's batches to the replicas of a strategy, and notes when each was made."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 

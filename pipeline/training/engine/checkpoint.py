@@ -109,7 +109,7 @@ class Checkpoints:
     def finish(self) -> None:
         """Waits until what was saved is on the disk; raises InputError where it could not be written.
 
-        All who train together must call it: then all know what the chief has written.
+        All workers of a run must call it, so that all know what the chief has written.
         """
         self._saving.finish()
         self._saving.newest = self._latest(self._saving.newest)
@@ -211,7 +211,7 @@ def _content(entry: Entry) -> tuple[dict[str, np.ndarray], str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Variables:
-    """Variables by what they belong to, such as `model` and `optimizer`, in an order that is always the same.
+    """Variables by their owner, such as `model` and `optimizer`, in an order that is always the same.
 
     Names that Keras gives depend on what a process built before. So a variable is known by its place.
     """

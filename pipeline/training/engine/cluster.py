@@ -146,7 +146,7 @@ class LostWorkerError(InputError):
 def notice_silence(workers: int) -> None:
     """Makes TensorFlow give up a worker that is silent for ten seconds; call it before the strategy is made.
 
-    The strategy would configure the same, but for the seconds.
+    The strategy would make the same configuration itself, with a longer time.
     """
     context.context().configure_coordination_service(
         service_type="standalone",
@@ -183,7 +183,7 @@ def _lost(addresses: Sequence[str], message: str) -> LostWorkerError:
     return LostWorkerError(
         f"worker {number} of {len(addresses)} ({addresses[number]})",
         received="no heartbeat or a closed connection: it has ended, hangs, or cannot be reached",
-        expected="an answer until training ends",
+        expected="heartbeats until training ends",
         action="See what that worker wrote last; the same command goes on from the last checkpoint.",
     )
 

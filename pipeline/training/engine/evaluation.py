@@ -148,7 +148,7 @@ def observed(
 def _numbers(
     hooks: keras.callbacks.CallbackList, name: str, metrics: EvaluationMetrics
 ) -> dict[str, float] | None:
-    """Returns the logs for the hook; none where no callback has it: an ROC AUC after every batch is dear."""
+    """Returns the logs for the hook; None if no callback has it: an ROC AUC after every batch is slow."""
     base = getattr(keras.callbacks.Callback, name)
     is_heard = any(getattr(type(callback), name) is not base for callback in hooks.callbacks)
     return metrics.numbers() if is_heard else None

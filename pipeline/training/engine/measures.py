@@ -2,10 +2,10 @@
 
     FLOPs of a training step = 3 × forward × examples
 
-The backward pass computes two products of each one of the forward pass: for the gradient of its input, and
-of its weights (Kaplan et al. 2020, section 2.1). Counted are matrix products and convolutions, two operations
-a multiply-add; the rest (activations, normalisation, lookups in tables) is a hundredth of them in models that
-keep an accelerator busy, and none of it runs on the matrix units that a peak is given for.
+For each product of the forward pass, the backward pass computes two: the gradients of its input and of its
+weights (Kaplan et al. 2020, section 2.1). Only matrix products and convolutions are counted, two operations a
+multiply-add. The rest (activations, normalisation, lookups in tables) is a hundredth of them in models that
+keep an accelerator busy, and does not run on the matrix units, whose peak is given.
 """
 
 import dataclasses
@@ -144,7 +144,7 @@ PEAKS = (
 
 
 def peak_of(name: str) -> Peak | None:
-    """By a GPU's name, as `NVIDIA A100-SXM4-40GB`, or a TPU's type, as `v5litepod-8`; None: not known."""
+    """The peak of a GPU, as `NVIDIA A100-SXM4-40GB`, or a TPU, as `v5litepod-8`; None if it is not known."""
     return next((peak for peak in PEAKS if re.search(peak.pattern, name, re.IGNORECASE)), None)
 
 

@@ -28,7 +28,7 @@ class Hardware:
 
     @property
     def bfloat16(self) -> str:
-        """The part of the hardware that computes bfloat16 natively; empty: none does."""
+        """The part of the hardware that computes bfloat16 natively; empty if none does."""
         if self.kind == "TPU":
             return "TPU"
         if self.kind == "GPU":
@@ -38,7 +38,7 @@ class Hardware:
 
     @property
     def float16(self) -> str:
-        """The part of the hardware that computes float16 natively; empty: none does."""
+        """The part of the hardware that computes float16 natively; empty if none does."""
         return f"GPU of {self._capability}" if self.compute_capability >= (7, 0) else ""
 
     @property

@@ -29,8 +29,8 @@ def apply_if_finite(
 ) -> tf.Tensor:
     """Updates the variables, or changes nothing; returns whether all is finite, bool [].
 
-    The gradients of float16 are not checked: they are scaled, and its optimizer itself leaves out those that
-    are too large, as a matter of course.
+    The gradients of float16 are not checked here: they are scaled, and its optimizer routinely skips steps
+    whose gradients are too large.
 
     Args:
       summed: gradients, over all replicas.
@@ -367,13 +367,14 @@ VERSION = 1
 # quarter less at 16, half as much again at 8 (TensorFlow 2.21, 3,328 rows, 2 cores, measured).
 _WIDE_ROW = 16
 
-# The scale of a float16 loss: a gradient is too large from 2¹⁴ × 65,504 = 1e9 on, that is not finite.
+# The least scale of a float16 loss. Below it, a gradient that is too large is above 2¹⁴ × 65,504 = 1e9, so it
+# is not finite in practice.
 _LEAST_SCALE = 2.0**-14
 
 Inputs = dict[str, tf.Tensor]
 # (inputs, targets) → what these examples add to the loss, a scalar; and sums over them, float32 [n].
 LossOf = Callable[[Inputs, TargetsOfBatch], tuple[tf.Tensor, tf.Tensor]]
-_Gradients = list[tf.Tensor | None]  # of a variable's shape; None: not connected
+_Gradients = list[tf.Tensor | None]  # in the variables' shapes; None: not connected to the loss
 
 
 class Update:
@@ -406,11 +407,11 @@ class Update:
         self._put_back = put_back
 
     def __call__(self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch) -> tf.Tensor:
-        """Changes the weights; returns float32 [n + 1]: sums over its examples, and 1 if it is bad.
+        """Changes the weights; returns float32 [n + 1]: the sums over the examples, and 1 if the step is bad.
 
-        A step is bad if this replica's loss is infinite or not a number; in float16 also where gradients were
-        too large so often that the loss is no longer scaled up. Where such steps are put back, it is bad on
-        all replicas, as one with such a gradient is; its sums are 0 then.
+        A step is bad if this replica's loss is infinite or not a number. In float16 it is also bad if
+        gradients were too large so often that the loss is no longer scaled up. Where bad steps are put back,
+        a step with such a loss or gradient on one replica is bad on all of them, and its sums are 0.
         """
         kept = None if self._put_back is None else Kept(self._put_back)
         gradients, sums = self._accumulated(loss_of, inputs, targets)
@@ -458,7 +459,7 @@ class Update:
     def _gradients(
         self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch
     ) -> tuple[_Gradients, tf.Tensor]:
-        """Returns gradients of some examples, and float32 [n + 1]: the sums and what they add to the loss."""
+        """Returns gradients of some examples, and float32 [n + 1]: the sums, then their part of the loss."""
         with tf.GradientTape() as tape:
             loss, sums = loss_of(inputs, targets)
             # A no-op but for float16, whose optimizer divides the gradients again.

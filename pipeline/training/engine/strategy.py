@@ -297,9 +297,9 @@ _SIGNALS = 65  # Linux numbers them 1 to 64
 
 
 def largest(strategy: tf.distribute.Strategy, number: Callable[[], int]) -> Callable[[], int]:
-    """A function () → the largest number, 0 to 64, that `number` gives in any of the processes.
+    """Returns a function that gives the largest value, 0 to 64, of `number` over all processes.
 
-    All must call it equally often: it sums over the workers of a cluster.
+    All processes must call it equally often: it sums over the workers of a cluster.
     """
     if name_of(strategy) != "multi_worker":
         return number
@@ -354,7 +354,7 @@ def leave_together(strategy: tf.distribute.Strategy) -> None:
 
 
 def _of_all(strategy: tf.distribute.Strategy) -> Callable[[int], np.ndarray]:
-    """A function of a number → those of all workers, int64 [workers]."""
+    """Returns a function from this worker's number to the numbers of all workers, int64 [workers]."""
     workers = len(strategy.cluster_resolver.cluster_spec().job_tasks("worker"))
     summed = _summed(strategy)
 

@@ -57,7 +57,7 @@ class Model:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Differences of the loss from the task's own."""
+    """Settings that change the task's own loss."""
 
     standardise_labels: bool
     label_smoothing: float
@@ -294,9 +294,9 @@ NONE, LINEAR = "none", "linear"
 class RateScaling:
     """Scales the learning rate to a global batch other than that of the config file: `--lr_scaling`.
 
-    `linear` has the rate grow with the global batch (Goyal et al. 2017, section 2.1). It does not look at the
-    number of replicas, over which a global batch is only parted: so a run may go on with another number of
-    them.
+    With `linear` the rate grows with the global batch (Goyal et al. 2017, section 2.1). The number of
+    replicas, which only divide a global batch, does not count. So a run may go on with another number of
+    replicas.
 
     Attributes:
       how: NONE or LINEAR.

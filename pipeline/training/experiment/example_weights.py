@@ -29,7 +29,7 @@ def column(name: str, schema: Schema) -> Numeric | None:
 
 
 def named(name: str, schema: Schema, *, flag: str = FLAG) -> Numeric | None:
-    """The feature of that name; None where it is empty. Raises InputError where there is no such number."""
+    """The feature with this name; None if `name` is empty. Raises InputError unless it is numeric."""
     if not name:
         return None
     numbers = {feature.name: feature for feature in schema.of_type(Numeric)}

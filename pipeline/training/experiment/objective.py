@@ -41,7 +41,7 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
 
 
 def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]:
-    """Lines that say what it is, none where it is the task's own."""
+    """Describes the objective in lines; none where it is the task's own."""
     smoothing, weights = objective.label_smoothing, objective.class_weights
     pairs = zip(label.classes, weights, strict=False)
     changes = [

@@ -139,10 +139,10 @@ class WarmedUp(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class _Fused:
-    """For classes of Keras that keep Adam's moments. Not for `amsgrad`."""
+    """Adds the fused update to Keras classes that keep Adam's moments. Not for `amsgrad`."""
 
     def _clip_gradients(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        # Keras (3.15, measured) multiplies all gradients, by 1 too.
+        # Keras (3.15, measured) multiplies all gradients even where nothing is clipped, by 1.
         if not self.global_clipnorm:
             return super()._clip_gradients(gradients)
         norm = tf.linalg.global_norm(gradients)

@@ -58,7 +58,7 @@ class KnownRun:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RestoredRun(KnownRun):
-    """A trained model; `schema` is that of what it is fed with, and its label."""
+    """A trained model; `schema` describes its inputs and its label."""
 
     model: keras.Model
     step: int

@@ -237,7 +237,7 @@ def _cell(summary: Summary, name: str) -> str:
 
 
 def _number(value: float) -> str:
-    """Four decimals; six digits of what they do not tell, or tell too long: 0.9000 100530 5e-07."""
+    """Formats with four decimals; very large or small numbers with six digits: 0.9000 100530 5e-07."""
     return f"{value:.4f}" if not value or 0.001 <= abs(value) < 1_000 else f"{value:.6g}"
 
 

@@ -68,7 +68,7 @@ def is_member() -> bool:
 
 @contextlib.contextmanager
 def running_workers(workers: int, command: Sequence[str]) -> Iterator[list[Worker]]:
-    """So many processes of a command, the module first; none is left after the block."""
+    """Runs `command`, the module first, in `workers` processes; none is left after the block."""
     addresses = _free_addresses(workers)
     alive, held = os.pipe()
     found: list[Worker] = []
@@ -124,7 +124,7 @@ _ASKED_TO_STOP = {signals.exit_code(number): number for number in signals.SIGNAL
 
 
 def train(workers: int, command: Sequence[str]) -> int:
-    """Trains in so many processes; returns the exit code: that of the first that failed, or 0.
+    """Trains in `workers` processes; returns 0, or the exit code of the first process that failed.
 
     A signal to this process, or to one of them, reaches all.
 
@@ -305,7 +305,7 @@ _WORKER_BYTES = 700 << 20
 
 
 def check_workers(workers: int, *, strategy: str, replicas: int, global_batch: int) -> None:
-    """Raises InputError unless so many processes can train together here.
+    """Raises InputError unless `workers` processes can train together here.
 
     Args:
       workers: 2 or more.

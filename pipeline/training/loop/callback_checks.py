@@ -19,7 +19,7 @@ def check(
     lacking: str = "",
     has_schedule: bool,
 ) -> None:
-    """Refuses what Keras would refuse after an epoch, or what could never work.
+    """Refuses callbacks that Keras would refuse after an epoch, or that could never work.
 
     Args:
       specs: of callbacks: {"class_name": …, "config": {…}} each.

@@ -101,10 +101,10 @@ def _file(name: str, workdir: pathlib.Path | None) -> str:
 
 
 class CSVLogger(keras.callbacks.CSVLogger):
-    """Keras's, with a column of each number that is logged in any epoch.
+    """The Keras class, with a column for each number that any epoch logs.
 
-    Keras (3.15) takes the columns from the first epoch. Where no validation is due in it, it adds those of
-    training once more as `val_…`: one that a validation alone has, such as `val_auc`, would be left out.
+    Keras (3.15) takes the columns from the first epoch. If that epoch has no validation, Keras repeats the
+    training columns as `val_…`. So a number that only a validation has, such as `val_auc`, would be left out.
     """
 
     def __init__(self, filename: str, *, logged: Sequence[str] = (), **arguments) -> None:
@@ -117,7 +117,7 @@ class CSVLogger(keras.callbacks.CSVLogger):
 
 
 def csv_state(callback: keras.callbacks.CSVLogger) -> dict:
-    """The columns, and the text of the file: a line an epoch. The file itself may be deleted meanwhile."""
+    """The columns, and the text of the file, a line an epoch, in case the file is deleted."""
     path = pathlib.Path(callback.filename)
     text = path.read_bytes().decode() if path.is_file() else ""
     return {"keys": callback.keys, "text": text}

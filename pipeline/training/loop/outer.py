@@ -17,7 +17,7 @@ from pipeline.training.loop.clock import Cadence, Checkpoints, Tally
 from pipeline.training.state.goodput import GoodputLog
 
 Point = dict[str, object]  # a line of history.jsonl
-InnerLoop = Callable[[int], Tally]  # runs so many steps from where its last call left off
+InnerLoop = Callable[[int], Tally]  # runs a number of steps, from where its last call ended
 Report = Callable[[Point], None]
 
 
@@ -110,7 +110,7 @@ class Session:
         return self._step
 
     def _end_hooks(self) -> None:
-        """Calls the last hooks; the metrics are not those of weights that a callback puts back."""
+        """Calls the last hooks. If a callback puts other weights back, the metrics no longer hold."""
         before = self._model.get_weights() if self._callbacks else []
         self.hooks.on_train_end(self._last_logs)
         after = self._model.get_weights() if self._callbacks else []

@@ -20,8 +20,8 @@ _EXAMPLES = 64  # activations of all layers are in memory together
 # matrix products do, rounds its inputs, its weights and its result. What cancels or adds up is off by more.
 _ULP = 2.0**-8
 _OUTPUTS, _GRADIENTS = "outputs", "gradients"
-# Its gradients also differ where a unit is so near the kink of its ReLU that rounding moves it across: that
-# is 2^-8 of the units or so, and the norm of what they change is the root of that.
+# Gradients also differ where rounding moves a unit across the kink of its ReLU. That happens to about 2^-8 of
+# the units, and the norm of their change is the root of that.
 _TOLERANCES = {_OUTPUTS: 8 * _ULP, _GRADIENTS: 2 * _ULP**0.5}
 # The whole model's logits, and each variable's gradient: for information, as ReLU units that switch
 # sides change gradients by more than rounding, and training does without them.
@@ -70,7 +70,9 @@ def _whole(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> Differen
 
 
 def _can_be_alone(operation: keras.Operation, model: keras.Model) -> bool:
-    """Returns whether it computes in floating point. One used in several places is compared in the first."""
+    """Returns whether the layer can be compared by itself: it computes in floating point.
+
+    A layer that is used in several places is compared in the first."""
     if isinstance(operation, keras.layers.InputLayer):
         return False
     if not all("float" in each.dtype for each in tf.nest.flatten(operation.output)):

@@ -1,7 +1,7 @@
 """Compares the training step's weight updates with those of a plain loop that is written separately.
 
 The plain loop takes the whole batch on one device, makes every gradient dense, clips it, and hands it to the
-optimizer. What it gives, the step must give on one device, on several replicas, and in micro-batches.
+optimizer. The step must give the same result on one device, on several replicas, and in micro-batches.
 """
 
 import dataclasses
@@ -25,9 +25,9 @@ _STEPS = 3
 # The share of a variable's change. Sums in another order differ by some 1e-6. Faults that this is to
 # find change a step by a tenth and more.
 TOLERANCE = 1e-3
-# Adam divides by √(mean of squares), so where a gradient is rounding alone, its steps are full steps of
-# rounding. An element counts whose gradient is in every step so many times the variable's rounding: then
-# rounding changes a step by a part in so many.
+# Adam divides by √(mean of squares), so a gradient that is only rounding still makes a full step. Therefore
+# an element counts only if its gradient is, in every step, at least this many times the variable's rounding.
+# Rounding then changes a step by at most one part in as many.
 _ABOVE_ROUNDING = 1_000
 _CHANGE = "change"
 _ADVICE = (
@@ -38,7 +38,7 @@ Changes = list[np.ndarray]  # of each trainable variable, float64
 
 
 def compare(subject: Subject, one: tf.distribute.Strategy, many: tf.distribute.Strategy) -> list[Comparison]:
-    """The step on one device, on `PARTS` replicas, and in so many micro-batches.
+    """Compares the step on one device, on `PARTS` replicas, and in `PARTS` micro-batches with the plain loop.
 
     Args:
       one, many: a strategy of one device, and one of PARTS replicas.
@@ -161,14 +161,14 @@ def differences(names: Sequence[str], found: Changes, exact: Plain) -> list[Diff
 
 
 def _why_nothing(exact: Plain) -> str:
-    """Why what the plain loop gives tells nothing of a step; empty: it does."""
+    """Says why the plain loop's result is no reference for the step; empty if it is one."""
     if not all(np.isfinite(change).all() for change in exact.changes):
         return f"{_STEPS} plain steps give weights that are not finite: no step is compared with them"
     return "" if any(count.any() for count in exact.counts) else "all gradients are rounding alone"
 
 
 def _why_not(subject: Subject, parts: int, *, is_parted: bool) -> str:
-    """Why a batch cannot be computed in so many parts to the same end; empty: it can."""
+    """Says why a batch in `parts` parts cannot give the same result; empty if it can."""
     global_batch = subject.experiment.data.global_batch
     if global_batch % parts:
         return f"config.global_batch={global_batch} is no multiple of {parts}"

@@ -25,7 +25,7 @@ DamageOf = Callable[[Entry], str]  # `Entry.damage`, or what remembers its answe
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Weights:
-    """The weights after so many steps; 0: as the model was initialised, which its seed decides."""
+    """The weights after `step` steps. 0 means the initial weights, which the seed decides."""
 
     step: int
     damaged: tuple[str, ...] = ()  # checkpoints that would have been chosen, and what is wrong with each
@@ -52,9 +52,9 @@ class Weights:
 
 
 def nearest_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
-    """The newest sound checkpoint of at most `step` steps; where there is none, the oldest of more.
+    """The newest sound checkpoint up to `step`, else the oldest after it, else the initial weights.
 
-    The initial weights come last: they tell one label from another as badly as a coin.
+    The initial weights are the last choice: their predictions are no better than chance.
     """
     entries = checkpoints.newest_first(root)
     before = [entry for entry in entries if entry.step <= step]
@@ -70,7 +70,7 @@ def nearest_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) ->
 
 
 def chosen_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
-    """The checkpoint of exactly so many steps; 0: the initial weights. Raises InputError where it is not."""
+    """The checkpoint of exactly `step` steps; 0: the initial weights. Raises InputError if there is none."""
     found = [entry for entry in checkpoints.newest_first(root) if entry.step == step]
     reasons = [damage_of(entry) for entry in found]
     if not step or "" in reasons:
@@ -136,7 +136,8 @@ class StepEvaluators:
     def __init__(self, workdir: Workdir, *, checkpoint: int | None) -> None:
         self._workdir, self._checkpoint = workdir, checkpoint
         self._damage_of = functools.cache(Entry.damage)
-        # The step of the model's weights; None: not all of one step. The seed does not give those of a start.
+        # The step that all weights of the model belong to; None if there is none: with a warm start, the seed
+        # does not give the initial weights.
         self._loaded: int | None = None if run_record.read(workdir.run).warm_start else 0
 
     def at(self, step: int) -> tuple[Weights, ExampleEvaluator]:

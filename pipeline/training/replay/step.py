@@ -205,8 +205,8 @@ def _number(value: object) -> float:
 # --- Steps whose loss jumped, and the examples in them, found without a log of every step.
 #
 # A run logs means over many steps. So the windows whose loss jumped are found first; then the loss of each
-# step in them is computed again, all under one checkpoint: what stands out is the batch, not what training
-# did.
+# step in them is computed again, all with one checkpoint. So a loss stands out because of its batch, not
+# because the weights changed.
 
 
 MOST_WINDOWS = 5  # that are computed again
@@ -272,9 +272,10 @@ def _farthest(scores: np.ndarray) -> list[int]:
 
 
 def _explains(window: Window, losses: np.ndarray) -> bool:
-    """Returns whether the recomputed losses of its steps, float64 [n], may explain the window.
+    """Returns whether a window may be explained by the recomputed losses of its steps, float64 [n].
 
-    What was not logged may be no jump: a run may be under way, or have ended for another reason.
+    A window without a logged loss may have no jump: the run may be under way, or have ended for another
+    reason.
     """
     return math.isfinite(window.loss) or window.is_jump_to(float(losses.mean()))
 

@@ -141,7 +141,7 @@ class Record:
 
 
 def records_of(data: TrainingData, positions: np.ndarray, numbers: np.ndarray) -> tuple[Record, ...]:
-    """The records at `positions`, int64 [n], of which `stream.read_numbers` gave `numbers`, int64 [n, 2]."""
+    """The records at `positions`, int64 [n]; `numbers`, int64 [n, 2], comes from `stream.read_numbers`."""
     selections, rows_in_epoch = parts_of(data), data.rows
     splits = [_split_by_file(selection) for selection in selections]
     return tuple(
@@ -285,10 +285,10 @@ def open_stream(
 
 
 def _as_trained(selection: Selection, run: Workdir) -> Selection:
-    """Without the records that the run left out.
+    """Returns the selection without the records that the run left out.
 
-    It counts as checked: what is damaged elsewhere changes no batch, and reading all of it may take hours.
-    The records of a step that is reported are compared with their hashes.
+    It counts as checked: damage elsewhere changes no batch, and reading everything may take hours. The
+    records of a reported step are compared with their hashes.
     """
     left_out = files.read_json(run.damaged)
     if left_out:
@@ -404,7 +404,7 @@ def place(record: Record) -> str:
 
 
 def raw_row_note(raw: RawRow | None) -> str:
-    """`; raw row visits.csv line 26: 26,Genf,1,no`, or as much of it as is known; empty: nothing is."""
+    """Formats `; raw row visits.csv line 26: 26,Genf,1,no`, or the part that is known; may be empty."""
     if raw is None:
         return ""
     return f"; raw row {shortened(str(raw) if raw.text is None else f'{raw}: {raw.text}', _CHARACTERS)}"

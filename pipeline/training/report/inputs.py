@@ -91,7 +91,7 @@ def _statistics(path: pathlib.Path) -> Statistics:
 
 
 def _attempt(read: Callable, paths: Sequence, problems: list[str]) -> object | None:
-    """Returns what `read` gives for the first readable path. If none: None, and keeps the first problem."""
+    """Returns what `read` gives for the first readable path, else None; then adds the first problem."""
     first: str | None = None
     for path in paths:
         try:

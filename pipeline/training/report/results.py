@@ -17,7 +17,7 @@ _MAX_PAIRS = 6
 
 
 def metrics_of(inputs: ReportInputs) -> tuple[Metric, ...]:
-    """The metrics of the run's task, the most telling first; those of all tasks where it is not known."""
+    """The metrics of the run's task, the most important first; of all tasks if the task is not known."""
     task = inputs.evaluation.get("task")
     if task is None and inputs.schema is not None:
         task = next((feature.task for feature in inputs.schema.features if feature.kind == "label"), None)

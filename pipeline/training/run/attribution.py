@@ -56,7 +56,7 @@ def described(
     weights: np.ndarray | None = None,
     shares: np.ndarray | None = None,
 ) -> Attribution:
-    """Formats the attribution. Of mixed examples it names both: either may be at fault.
+    """Formats the attribution. It names both examples of a mixed pair: either may be at fault.
 
     Args:
       losses: float32 [global batch], in the order of the batch.

@@ -167,11 +167,11 @@ def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf
 def take_over_weights(run: Run) -> None:
     """Gives the model the weights of `run.setup.start`, averaged if that run averages them.
 
-    Weights alone do not make the same model: what its preprocessing was built from must be the same, too. So
-    the golden records of the other run must have the answers that they had there.
+    The same model also needs the same preprocessing. So the golden records of the other run must get the
+    answers that they had there.
 
-    Nothing is done where there is no such start, or the run has checkpoints of its own to go on from. The
-    optimizer, the step and the random state stay as they are: those of a run that begins.
+    Does nothing without such a start, or if the run has checkpoints of its own to go on from. The optimizer,
+    the step and the random state stay those of a new run.
 
     Raises:
       InputError: the weights do not fit, or the model's answers to the golden records of the other run are
@@ -206,7 +206,7 @@ def take_over_weights(run: Run) -> None:
 class Measures:
     """Measures of one process.
 
-    `flops_per_example` are those of a training step, 0 where they could not be counted.
+    `flops_per_example` counts the operations of a training step, 0 where they could not be counted.
     """
 
     def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy, *, global_batch: int) -> None:

@@ -58,8 +58,8 @@ class Setup:
     objective: Objective
     validation_split: str  # empty: the dataset has none
     final_split: str
-    start: Start | None  # what gives the first weights; None: the seed does
-    statistics: SplitStatistics  # of what is trained on, or of what the first weights were
+    start: Start | None  # the run that gives the first weights; None: the seed does
+    statistics: SplitStatistics  # of the training data, or of the run that gave the first weights
     record: RunRecord
     announcement: tuple[str, ...]  # lines
 
@@ -142,10 +142,10 @@ def _announce_dataset(dataset: Dataset, data: config_lib.Data, say: _Say) -> Non
 
 
 def _start(request: Request, workdir: Workdir, before: RunRecord | None, say: _Say) -> Start | None:
-    """Decides which weights a run begins with; None: those of the seed.
+    """Decides which weights a run begins with; None: the seed makes them.
 
-    They are those of the best checkpoint of the run at --warm_start where that run keeps one, else of the
-    last: what an export takes. A run that goes on needs no more than its own copy.
+    The run at --warm_start gives the weights of its best checkpoint if it keeps one, else of its last, as for
+    an export. A run that goes on needs no more than its own copy.
 
     Args:
       before: what run.json in `workdir` holds; None where the run begins.
@@ -228,7 +228,7 @@ def _evaluation(evaluation: config_lib.Evaluation, dataset: Dataset, say: _Say) 
 def _selections(
     request: Request, used: set[str], workdir: Workdir, worker: int, say: _Say
 ) -> tuple[Mapping[str, Selection], Damage]:
-    """Decides what is read: without the damaged records that may be left out, which are returned, too.
+    """Decides what is read, without the damaged records that may be left out; returns these too.
 
     Args:
       used: split expressions of --dataset.

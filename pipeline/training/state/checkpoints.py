@@ -30,7 +30,7 @@ class Entry:
     path: pathlib.Path
 
     def damage(self) -> str:
-        """Reads all its files once; says which one is not as it was written; empty: all are."""
+        """Reads all its files once; names the first damaged one, and returns an empty string if none is."""
         try:
             check_manifest(self.path)
         except DamagedError as error:

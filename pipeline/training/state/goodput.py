@@ -93,7 +93,7 @@ class GoodputLog:
         finally:
             self._switch(self._stack.pop)
             if kind == "checkpoint":
-                self.write()  # so that what a later kill undoes is known to the step
+                self.write()  # so that the steps that a later kill undoes are known exactly
 
     def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
         """Counts steps: `waited` seconds of the block before were waiting for input, not its kind.
@@ -110,7 +110,7 @@ class GoodputLog:
             self._stack[0] = "callbacks"
 
     def saved(self, waited: float) -> None:
-        """Counts a checkpoint that training waited so many seconds for."""
+        """Counts a checkpoint for which training waited `waited` seconds."""
         with self._lock:
             self._longest_save = max(self._longest_save, waited)
 
@@ -132,7 +132,7 @@ class GoodputLog:
             "longest_save": round(
                 self._longest_save, 4
             ),  # seconds that training waited for a checkpoint, at most
-            "interval": round(self._interval(), 4),  # the next line comes after so many seconds at most
+            "interval": round(self._interval(), 4),  # the most seconds until the next line
             "ended": self._ended.is_set(),
         }
 
@@ -217,7 +217,7 @@ class Spent:
 
     seconds: Mapping[str, float]
     away_s: float
-    longest_save_s: float  # that training waited for one checkpoint
+    longest_save_s: float  # the longest wait of training for one checkpoint
     processes: tuple[Process, ...]
 
     @property

@@ -1,4 +1,4 @@
-"""run.json: what was run on what, how far it came, and the digests of what the run cannot go on without."""
+"""run.json: the command and its data, the progress of the run, and digests of the files that it needs."""
 
 import dataclasses
 import pathlib

@@ -21,7 +21,7 @@ from pipeline.training.state.workdir import Workdir
 
 FLAG = "--warm_start"
 
-# Keys of the config that decide what weights there are, and what they mean.
+# Config keys that decide the shapes of the weights, and their meaning.
 _SHAPING = ("model", "image_size", "image_dtype", "train.standardise_labels", "train.example_weights")
 
 
@@ -85,8 +85,8 @@ def own_copy(workdir: Workdir, before: RunRecord) -> Start | None:
 def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
     """Raises InputError unless a model of this config, on data of this schema, has the same weights.
 
-    Preprocessing is built from the statistics of the run that the weights are of. So vocabularies are the
-    same where the features of both schemas are; a value that is new has the id of unknown ones.
+    Preprocessing is built from the statistics of the run that the weights come from. So vocabularies are the
+    same if the features of both schemas are. A new value gets the id of unknown ones.
     """
     differing = _differing(schema_lib.load(start.source.schema), schema)
     if differing:
@@ -119,7 +119,7 @@ def keep(start: Start, workdir: Workdir) -> None:
         for name in (source.run, source.schema, source.statistics, source.golden):
             shutil.copyfile(name, temporary.path / name.name)
         directories.synchronise(temporary.path)
-    shutil.rmtree(copy.path, ignore_errors=True)  # of a run that was killed before it began
+    shutil.rmtree(copy.path, ignore_errors=True)  # the copy of a run that was killed before it began
     directories.rename(temporary.path, copy.path)
 
 

@@ -35,7 +35,7 @@ class Objective:
         return _mixed(lambda plain: self._losses(plain, logits), targets)
 
     def _losses(self, targets: Plain, logits: tf.Tensor) -> tf.Tensor:
-        """A cross-entropy is linear in the label, so that of a smoothed one is a mean of two."""
+        """Losses of smoothed labels are means of two: a cross-entropy is linear in the label."""
         labels = targets if self.mean_weight is None else targets[0]
         losses = self.task.losses(labels, logits)
         if self.label_smoothing:

@@ -27,7 +27,7 @@ def task_of(label: Label) -> Task:
 # --- Metrics of an evaluation, in the training loop and of an exported model.
 
 
-WEIGHTED = "weighted_"  # before the name of a number, of which each example has the weight of its own
+WEIGHTED = "weighted_"  # prefix of a metric in which each example has its own weight
 
 
 class EvaluationMetrics:
