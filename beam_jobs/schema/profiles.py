@@ -18,6 +18,7 @@ from beam_jobs.cells.typed import to_text
 from beam_jobs.sources import columns as columns_lib
 from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, check_readable, format_doubts
 from pipeline.data.schema.feature import Clean
+from pipeline.data.schema.times import FIRST_YEAR
 from pipeline.data.statistics.sentinels import are_sentinels
 
 # --- Distinct values with their counts, in bounded memory.
@@ -187,6 +188,8 @@ class ColumnProfile:
     items: Literal["whole", "numbers", "text"] = "whole"  # what lists hold
     declared: tuple[str, ...] = ()  # what the user says is missing
     kept: tuple[str, ...] = ()  # what the user says is a value, although it may look like a missing one
+    date_formats: tuple[str, ...] = ()  # how the user says dates are written
+    first_year: int = FIRST_YEAR  # of those that two digits mean
 
     @property
     def rows(self) -> int:
