@@ -27,9 +27,14 @@ _MONTH = (  # in English and German; formats know the English ones
 _UNREAD = re.compile(  # dates that no format reads
     r"(?:[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}"
     rf"|[0-9]{{1,2}}[. /-]+{_MONTH}[. ,/-]+(?:[0-9]{{4}}|[0-9]{{2}})"
-    rf"|{_MONTH}[. ]+[0-9]{{1,2}}(?:st|nd|rd|th)?[, ]+(?:[0-9]{{4}}|[0-9]{{2}}))"
+    rf"|{_MONTH}[. ]+[0-9]{{1,2}}(?:st|nd|rd|th)?[, ]+(?:[0-9]{{4}}|[0-9]{{2}})"
+    r"|[0-9]{4}-?W[0-9]{2}(?:-?[1-7])?|[0-9]{4}-[0-3][0-9]{2}"  # weeks, days of the year
+    r"|[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}(?=[ T].*[A-Z]{3,5}$))"  # with the name of a zone
     r"(?:[ T,]+[0-9]{1,2}:[0-9]{2}.*)?",
     re.IGNORECASE,
+)
+_CLOCK = re.compile(
+    r"-?(?:[0-9]+ days?,? )?[0-9]{1,3}(?::[0-9]{2}){1,2}(?:[.,][0-9]+)?(?: ?[ap]m)?", re.IGNORECASE
 )
 _CENTURIES = ("19", "20")  # a number of eight digits or more is a date in these centuries alone
 _SHORT = "%y"
@@ -119,6 +124,11 @@ def unread_dates(profile: ColumnProfile) -> tuple[str, ...]:
     if not _spellings(dict(itertools.islice(values.items(), 0, None, 1 + len(values) // _TRIED))):
         return ()
     return _spellings(values)
+
+
+def are_times_of_day(profile: ColumnProfile) -> bool:
+    """Returns whether the values are times without a date, or durations: `7:05`, `1:02:03.5`."""
+    return bool(profile.values) and all(map(_CLOCK.fullmatch, profile.values))
 
 
 def _spellings(values: Mapping[str, int]) -> tuple[str, ...]:

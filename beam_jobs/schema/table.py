@@ -63,7 +63,7 @@ def propose(
     features: list[Feature] = []
     ignored = dict.fromkeys(ignore, "left out by --ignore")
     about_label: list[str] = []
-    review: list[str] = []
+    review = [*_repeated_header(profiles)]
     for profile in (profile for profile in profiles if profile.name not in ignored):
         reason = why_useless(profile) if profile.name != label else ""
         if reason:
@@ -95,6 +95,15 @@ def propose(
         review=(*about_label, *review),
         about_label=len(about_label),
     )
+
+
+def _repeated_header(profiles: Sequence[ColumnProfile]) -> Iterator[str]:
+    rows = min((profile.counts.get(profile.name, 0) for profile in profiles), default=0)
+    if rows and len(profiles) > 1:
+        yield (
+            f"The names of the columns stand again in {rows:,} rows, as where files were joined: they are "
+            "no data. Leave them out, for instance with awk 'NR==1{first=$0} NR==1||$0!=first'."
+        )
 
 
 def _with_names(features: Sequence[Feature]) -> list[Feature]:

@@ -8,20 +8,9 @@ import pytest
 
 from beam_jobs.cells.typed import parse
 from pipeline.data.schema.feature_types import Datetime, Numeric
-from tests.shared.moments import microseconds
+from tests.shared.moments import is_skipped, is_twice, microseconds
 
 ZURICH = zoneinfo.ZoneInfo("Europe/Zurich")
-
-
-def is_skipped(moment: datetime.datetime, zone: datetime.tzinfo) -> bool:
-    """Returns whether no clock shows it: going to UTC and back gives another time."""
-    there = moment.replace(tzinfo=zone).astimezone(datetime.UTC).astimezone(zone)
-    return there.replace(tzinfo=None) != moment
-
-
-def is_twice(moment: datetime.datetime, zone: datetime.tzinfo) -> bool:
-    first, second = (moment.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
-    return first != second
 
 
 def parsed(feature: Datetime, *cells: str) -> tuple[list[int | None], dict[int, str]]:

@@ -121,12 +121,36 @@ def test_dates_that_all_differ_are_no_id():
         ((*(f"2024-01-{day}" for day in range(10, 31)), "17/03/2024"), "'2024-01-10', '17/03/2024'"),
         (("5-Mai-2024", "5-Mai-2024", "17-Mär-2024 10:00"), "'5-Mai-2024'"),
         (("99.12.31", "99.02.01"), "'99.12.31'"),
+        (("2024-W01-1", "2024-W52-7"), "'2024-W01-1'"),
+        (("2024-001", "2024-365"), "'2024-001'"),
+        (("2024-03-01 10:00 CET", "2024-03-02 10:00 PST"), "'2024-03-01 10:00 CET'"),
     ],
 )
 def test_dates_that_no_one_format_reads_are_left_out_with_an_example_of_each(values, shown: str):
     proposal = propose([profile(*values, name="when"), profile("1.5", "2.5")], name="s", label=None)
     why = f"dates that no one format reads ({shown}), which have to be written alike, as 2024-12-31"
     assert proposal.schema.ignore == {"when": why}
+
+
+def test_times_without_a_date_that_all_differ_are_called_so():
+    clock = profile(*(f"{n % 24}:{n:02}" for n in range(60)), name="at")
+    why = "times of day or durations ('0:00') all differ: write them as numbers, such as minutes"
+    assert propose([clock, profile("1.5", "2.5")], name="s", label=None).schema.ignore == {"at": why}
+
+
+def test_seconds_and_milliseconds_in_one_column_are_told():
+    seconds = [1_700_000_000 + 999 * n for n in range(30)]
+    told = (
+        "'c': some values look like seconds since 1970 (1700000000), others like milliseconds (1700000500000)"
+    )
+    column = profile(*seconds, *(1000 * second + 500_000 for second in seconds))
+    assert any(each.startswith(told) for each in feature_remarks(column, propose_feature(column)))
+    for other in (
+        profile(*seconds),
+        profile(*range(10**9, 10**9 + 10**6, 10**5), 10**13),
+        profile(1, 10**12),
+    ):
+        assert not any("since 1970" in each for each in feature_remarks(other, propose_feature(other)))
 
 
 @pytest.mark.parametrize(

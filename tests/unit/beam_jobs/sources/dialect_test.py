@@ -148,6 +148,8 @@ ODD_TABLES = (
     ("at the end of each row", HEADER + '"two\nlines,\nthree",1,yes,\n' * 60, "two\nlines,\nthree"),
     ("at the end of the header", HEADER.replace("\n", ",\n") + PLAIN, "word 59"),
     ("a line for Excel", "sep=,\r\n" + HEADER + PLAIN, "word 59"),
+    ("2 lines above the table, such as 'Report'", "Report\nof all\n" + HEADER + PLAIN, "word 59"),
+    ("4 lines above", "# made\r\n\r\n# by hand\r\n\r\n" + HEADER + PLAIN, "word 59"),
     ("blanks between", HEADER + '"a, b", 1,  "yes, ""I"" do"\n' * 60, "a, b"),
 )
 
