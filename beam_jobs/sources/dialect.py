@@ -104,15 +104,24 @@ def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
 
     A backslash is an escape only where it stands before a quote.
     """
+    escaped = dataclasses.replace(dialect, escape="\\")
     if not (least := _odd_lines(text, dialect)):
-        return dialect
-    others = [dataclasses.replace(dialect, escape="\\")] if '\\"' in text else []
+        return escaped if _are_escaped(text, dialect) and not _odd_lines(text, escaped) else dialect
+    others = [escaped] if '\\"' in text else []
     others += [
         dataclasses.replace(dialect, quote=quote) for quote in (NONE, "'") if quote != dialect.delimiter
     ]
     odd = {other: _odd_lines(text, other) for other in others}
     best = min(odd, key=odd.__getitem__)
     return best if _MUCH_LESS * odd[best] < least else dialect
+
+
+def _are_escaped(text: str, dialect: Dialect) -> bool:
+    """Returns whether there are quotes within cells, and a backslash before each."""
+    if '\\"' not in text:
+        return False
+    cells = [cell for row in _rows(text, dialect) for cell in row if '"' in cell]
+    return bool(cells) and all(cell.count('"') == cell.count('\\"') for cell in cells)
 
 
 def _odd_lines(text: str, dialect: Dialect) -> int:

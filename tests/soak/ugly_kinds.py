@@ -137,6 +137,8 @@ def quotes(draw: random.Random, folder: pathlib.Path) -> Ugly:
         "größe",
         '"q"',
     ]
+    if not has_quote:
+        words.remove('"q"')  # a cell all in quotes is one in quotes, for whoever does not know
     if not has_quote and not has_escape:
         words = [word for word in words if not set(word) & {dialect.delimiter, "\n"}]
     rows = [_base(draw, row) | {"note": draw.choice(words)} for row in range(draw.randint(80, 200))]
