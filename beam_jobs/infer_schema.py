@@ -16,9 +16,10 @@ are, and which; `raw_files` says how CSV files are read. Columns that say nothin
 numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Money, percent, units
 and thousands become numbers with a clean-up. Whole numbers in a column called …id are hashed. Numbers such as
 -999, far from all others, are taken as missing. Other numbers, dates and words that may mean "no value" are
-told, with the flag --missing that says so; those of the label come first. Spellings that differ in case are
-taken as one. Remarks name columns that give the label away and, without --label, columns that could be one.
-Review the remarks, printed last; then run `python -m beam_jobs.convert --schema=schema.json …`.
+told, with the flag --missing that says so; those of the label come first. Dates that can be read in two ways
+are told with --date_format, the century of two-digit years with --first_year. Spellings that differ in case
+are taken as one. Remarks name columns that give the label away and, without --label, columns that could be
+one. Review the remarks, printed last; then run `python -m beam_jobs.convert --schema=schema.json …`.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -47,6 +48,7 @@ from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
+from pipeline.data.schema.times import FIRST_YEAR, FORMATS
 from pipeline.report import terminal
 
 _INPUT = flags.DEFINE_multi_string(
@@ -75,6 +77,18 @@ _NOT_MISSING = flags.DEFINE_multi_string(
     [],
     "COLUMN=VALUE: a value of its own that would be taken as missing, such as the country NA.",
 )
+_DATE_FORMAT = flags.DEFINE_multi_string(
+    "date_format",
+    [],
+    f"COLUMN=FORMAT: how its dates are written, one of {', '.join(FORMATS)}. FORMAT alone, in all columns. "
+    "May repeat. By default the first of these that reads the column.",
+)
+_FIRST_YEAR = flags.DEFINE_multi_string(
+    "first_year",
+    [],
+    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean; YEAR alone, in all columns. "
+    f"By default {FIRST_YEAR}, the rule of POSIX.",
+)
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default the name of the first input.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images, at most.", 1)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the proposal and its remarks to it, as JSON.")
@@ -88,7 +102,7 @@ COMMAND = Command(
         "Text as rows of tokens": source_flags.TOKENS,
         "The schema": (
             *(_OUTPUT, _OVERWRITE, _NAME, _LABEL, _TASK),
-            *(_IGNORE, _MISSING, _NOT_MISSING, _JSON),
+            *(_IGNORE, _MISSING, _NOT_MISSING, _DATE_FORMAT, _FIRST_YEAR, _JSON),
         ),
     },
 )
@@ -123,6 +137,8 @@ def main(argv: Sequence[str]) -> None:
         ignore=_IGNORE.value,
         missing=_MISSING.value,
         not_missing=_NOT_MISSING.value,
+        date_format=_DATE_FORMAT.value,
+        first_year=_FIRST_YEAR.value,
         max_rows=_MAX_ROWS.value,
     )
     settings = source_flags.settings_of(source, inputs)

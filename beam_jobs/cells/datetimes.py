@@ -20,6 +20,9 @@ def from_text(feature: Datetime, cells: pa.StringArray, problems: Problems) -> p
     parts = pc.extract_regex(cells, pattern(feature.format))
     problems.add(pc.and_(cells.is_valid(), parts.is_null()), f"not a date as {feature.format}")
     numbers = {name: _whole(parts.field(name), name) for name in NUMBERS}
+    is_short = pc.equal(pc.utf8_length(parts.field("year")), 2).fill_null(False).to_numpy(False)
+    full = times.full_year(numbers["year"], feature.first_year)
+    numbers["year"] = np.where(is_short, full, numbers["year"])
     given = {name: pc.not_equal(parts.field(name), "").fill_null(False).to_numpy(False) for name in MARKS}
     is_afternoon = pc.equal(pc.utf8_lower(parts.field("half")), "p").fill_null(False).to_numpy(False)
     is_behind = pc.equal(parts.field("sign"), "-").fill_null(False).to_numpy(False)
@@ -64,7 +67,11 @@ def civil_time(
 
 
 def _whole(texts: pa.StringArray, name: str) -> np.ndarray:
-    """Returns int64 [rows]; 0 where the part is not there."""
+    """Returns int64 [rows]; 0 where the part is not there, 1 to 12 where it is the name of a month."""
+    if name == "month":
+        names = pc.utf8_slice_codeunits(pc.utf8_lower(texts), 0, 3)
+        index = pc.index_in(names, value_set=pa.array(times.MONTHS))
+        texts = pc.coalesce(pc.add(index, 1).cast(pa.string()), texts)
     if name == "fraction":
         # Digits behind the sixth are finer than a microsecond.
         texts = pc.utf8_slice_codeunits(pc.utf8_rpad(texts, 6, "0"), 0, 6)

@@ -280,7 +280,9 @@ def _raw(feature: Feature, number: float) -> str:
     if isinstance(feature, Datetime):
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=number)
         date = moment.strftime(feature.format.replace("%Y", f"{moment.year:04}"))
-        return date if moment.time() == datetime.time() else f"{date} {moment.time()}"
+        return (
+            date if moment.time() == datetime.time() or "%H" in feature.format else f"{date} {moment.time()}"
+        )
     return f"{number + (feature.offset if isinstance(feature, Numeric) else 0.0):.9g}"
 
 

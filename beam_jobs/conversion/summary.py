@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from beam_jobs.checks.anomalies import Anomaly, line
 from beam_jobs.conversion.plan import Plan
-from beam_jobs.launch.outcome import Outcome
+from beam_jobs.launch.outcome import Outcome, warnings_of_twice
 from beam_jobs.launch.run import Run
 from pipeline.data.dataset.manifest import Manifest
 from pipeline.report import terminal
@@ -84,20 +84,13 @@ def text(summary: Mapping) -> str:
             f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
             + rejected,
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
-            *(_shown_twice(*counted) for counted in summary["shown_twice"].items()),
+            *warnings_of_twice(summary["shown_twice"]),
             *summary.get("notes", ()),
             *(_no_rows(split) for split, part in summary["splits"].items() if not part["rows"]),
             f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",
             f"digest {summary['digest']}",
             f"dataset {summary['directory']}",
         ]
-    )
-
-
-def _shown_twice(feature: str, rows: int) -> str:
-    return (
-        f"warning: '{feature}': {rows:,} rows have a local time that the clocks of its zone show twice, "
-        "stored as the earlier one. If that is wrong, write the times with their offset from UTC."
     )
 
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from beam_jobs.cells import text
-from beam_jobs.conversion.preparation import check_present, type_rows
+from beam_jobs.conversion.preparation import TypedRows, check_present, type_rows
 from beam_jobs.conversion.records import encode
 from beam_jobs.conversion.writer import load_images
-from beam_jobs.launch.outcome import LINES, READ, REJECTED
+from beam_jobs.launch.outcome import LINES, READ, REJECTED, SHOWN_TWICE
 from beam_jobs.launch.run import Progress
 from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, read_split
 from pipeline.base.errors import InputError, did_you_mean
@@ -39,7 +39,7 @@ def reading_schema(schema: Schema, keys: Sequence[str]) -> Schema:
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class MakeBatches(beam.DoFn):
-    """(number, InputSplit) → Batch; beside it READ (int), REJECTED (Rejection) and LINES."""
+    """(number, InputSplit) → Batch; beside it the outputs of `launch/outcome`."""
 
     source: Source
     schema: Schema  # from `reading_schema`
@@ -53,6 +53,7 @@ class MakeBatches(beam.DoFn):
         | TaggedOutput[Literal["read"], int]
         | TaggedOutput[Literal["rejected"], Rejection]
         | TaggedOutput[Literal["lines"], tuple[str, int]]
+        | TaggedOutput[Literal["shown_twice"], tuple[str, int]]
     ]:
         number, input_split = element
         ordinal = lines = 0
@@ -60,9 +61,11 @@ class MakeBatches(beam.DoFn):
             if not raw.sparse:
                 _check_keys(self.schema, raw.columns.schema.names, input_split.paths[0])
                 check_present(raw.columns.schema.names, self.schema, input_split.paths[0])
-            rows, rejected = self._conforming(raw, input_split)
-            for rejection in raw.reported(rejected):
+            typed = type_rows(raw, self.schema)
+            rows, unreadable = self._with_keys(raw, typed, root=input_split.root)
+            for rejection in raw.reported([*typed.rejected, *unreadable]):
                 yield TaggedOutput(REJECTED, rejection)
+            yield from (TaggedOutput(SHOWN_TWICE, counted) for counted in typed.shown_twice.items())
             for start in range(0, rows.num_rows, self.rows):
                 part = rows.slice(start, self.rows)
                 yield Batch(
@@ -78,13 +81,13 @@ class MakeBatches(beam.DoFn):
         if input_split.end is not None:
             yield TaggedOutput(LINES, (input_split.name, lines))
 
-    def _conforming(self, raw: RawRows, input_split: InputSplit) -> tuple[pa.RecordBatch, list[Rejection]]:
-        """Typed rows with their keys, and the rows left out."""
-        typed = type_rows(raw, self.schema)
+    def _with_keys(
+        self, raw: RawRows, typed: TypedRows, *, root: str
+    ) -> tuple[pa.RecordBatch, Sequence[Rejection]]:
+        """Typed rows with their keys and images, and the rows whose images cannot be read."""
         keys = _key_columns(raw, self.schema.row_id).to_struct_array()
         rows = typed.rows.append_column(_KEYS, typed.of_kept(keys))
-        rows, unreadable = load_images(rows, self.schema, root=input_split.root)
-        return rows, [*typed.rejected, *unreadable]
+        return load_images(rows, self.schema, root=root)
 
 
 def _key_columns(raw: RawRows, names: Sequence[str]) -> pa.RecordBatch:

@@ -63,6 +63,15 @@ class Outputs:
     shown_twice: beam.PCollection[tuple[str, int]] | None = None
 
 
+def warnings_of_twice(shown_twice: Mapping[str, int]) -> list[str]:
+    """Formats the rows of each feature whose local time clocks show twice."""
+    return [
+        f"warning: '{feature}': {rows:,} rows have a local time that the clocks of its zone show twice, "
+        "taken as the earlier one. If that is wrong, write the times with their offset from UTC."
+        for feature, rows in shown_twice.items()
+    ]
+
+
 # --- The outcome as JSON, not pickled: workers can write to its directory, and reading it must run no code.
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -13,25 +14,30 @@ from beam_jobs.cells.text import Problems
 from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, excerpt
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import Datetime
-from pipeline.data.schema.times import FORMATS
+from pipeline.data.schema.times import FIRST_YEAR, FORMATS, OF_DIGITS
 
 _TRIED = 20  # values from which the possible formats are found
 _ZEROS = re.compile(r"[0 :./T-]+")  # 0000-00-00 00:00, by which databases mean "no date"
 _WRONG = 0.01  # of the rows with a value; more, and the column is something else
 _MOSTLY = 0.5  # of the rows; from which a remark says that the column is mostly dates
-# Dates that no format reads: a year of two digits, the name of a month.
-_MONTH = (  # in English and German
+_MONTH = (  # in English and German; formats know the English ones
     "(?:jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[iy]|jun[ei]?|jul[yi]?|aug(?:ust)?"
     "|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)"
 )
-_UNREAD = re.compile(
+_UNREAD = re.compile(  # dates that no format reads
     r"(?:[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}"
-    rf"|[0-9]{{1,2}}[. -]+{_MONTH}[., -]+(?:[0-9]{{4}}|[0-9]{{2}})"
-    rf"|{_MONTH}[. ]+[0-9]{{1,2}}(?:st|nd|rd|th)?[, ]+[0-9]{{4}})"
+    rf"|[0-9]{{1,2}}[. /-]+{_MONTH}[. ,/-]+(?:[0-9]{{4}}|[0-9]{{2}})"
+    rf"|{_MONTH}[. ]+[0-9]{{1,2}}(?:st|nd|rd|th)?[, ]+(?:[0-9]{{4}}|[0-9]{{2}})"
+    r"|[0-9]{4}-?W[0-9]{2}(?:-?[1-7])?|[0-9]{4}-[0-3][0-9]{2}"  # weeks, days of the year
+    r"|[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}(?=[ T].*[A-Z]{3,5}$))"  # with the name of a zone
     r"(?:[ T,]+[0-9]{1,2}:[0-9]{2}.*)?",
     re.IGNORECASE,
 )
-_COMPACT, _YEARS = "%Y%m%d", ("19", "20")  # a number of eight digits is a date in these centuries alone
+_CLOCK = re.compile(
+    r"-?(?:[0-9]+ days?,? )?[0-9]{1,3}(?::[0-9]{2}){1,2}(?:[.,][0-9]+)?(?: ?[ap]m)?", re.IGNORECASE
+)
+_CENTURIES = ("19", "20")  # a number of eight digits or more is a date in these centuries alone
+_SHORT = "%y"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +63,7 @@ def propose_datetime(profile: ColumnProfile) -> Datetime | None:
     return Datetime(
         name=profile.name,
         format=best.format,
+        first_year=profile.first_year,
         clean=Clean(null_markers=markers),
         missing="mark" if missing else "reject",
         evidence=profile.evidence() | {"earliest": str(first), "latest": str(last)},
@@ -66,16 +73,34 @@ def propose_datetime(profile: ColumnProfile) -> Datetime | None:
 def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]:
     """Yields what the user should check of a proposed date."""
     fits = _fits(profile)
-    best, others = fits[0], [fit.format for fit in fits[1:] if fit.rows_wrong == fits[0].rows_wrong]
+    best, others = fits[0], list(_as_good(fits))
     seen = f"{feature.evidence['earliest']} … {feature.evidence['latest']}"
     yield f"'{profile.name}': dates as {best.format}, {seen}; local times are in {feature.zone}."
     if others:
-        yield f"'{profile.name}': the dates could also be {' or '.join(others)}. If so, change 'format'."
+        flag = shlex.quote(f"--date_format={profile.name}={others[0]}")
+        yield f"'{profile.name}': the dates could also be {' or '.join(others)}. If so: {flag}."
+    if _SHORT in best.format:
+        first, flag = feature.first_year, shlex.quote(f"--first_year={profile.name}=1900")
+        rule = ", as POSIX does" if first == FIRST_YEAR else ""
+        yield (
+            f"'{profile.name}': two digits of a year are taken as one of {first} to {first + 99}{rule}. "
+            f"If they are of other years, such as 1900 to 1999: {flag}."
+        )
     bad = [value for value in best.wrong if value not in feature.clean.null_markers]
     if bad:
         first = ", ".join(repr(excerpt(value)) for value in bad[:3])
         rows = sum(profile.values[value] for value in bad)
         yield f"'{profile.name}': {rows:,} rows are no such dates ({first}) and will be rejected."
+
+
+def _as_good(fits: Sequence[_Fit]) -> Iterator[str]:
+    """Yields the formats that read as much as the best one, the first, and give other dates."""
+    seen = [fits[0]]
+    for fit in fits[1:]:
+        is_new = not any(np.array_equal(fit.moments, other.moments) for other in seen)
+        if is_new and fit.rows_wrong == fits[0].rows_wrong:
+            seen.append(fit)
+            yield fit.format
 
 
 def moments_of(profile: ColumnProfile, feature: Datetime) -> dict[str, float]:
@@ -101,11 +126,16 @@ def unread_dates(profile: ColumnProfile) -> tuple[str, ...]:
     return _spellings(values)
 
 
+def are_times_of_day(profile: ColumnProfile) -> bool:
+    """Returns whether the values are times without a date, or durations: `7:05`, `1:02:03.5`."""
+    return bool(profile.values) and all(map(_CLOCK.fullmatch, profile.values))
+
+
 def _spellings(values: Mapping[str, int]) -> tuple[str, ...]:
     """Returns a value for each format that is needed to read all; empty if some are no dates."""
     left, examples = dict(values), []
-    for format in FORMATS[: FORMATS.index(_COMPACT)]:
-        wrong = set(_fit(format, left).wrong)
+    for format in FORMATS:
+        wrong = set(left if format in OF_DIGITS else _fit(format, left).wrong)
         examples += [value for value in left if value not in wrong][:1]
         left = {value: rows for value, rows in left.items() if value in wrong}
     unread = [value for value in left if _UNREAD.fullmatch(value)]
@@ -119,8 +149,8 @@ def _fits(profile: ColumnProfile, *, most_wrong: float = _WRONG) -> list[_Fit]:
     if not values or profile.are_images or profile.holds_lists:
         return []
     # No other date reads as a number, so a wide table of numbers need not be tried in every format.
-    formats = FORMATS if profile.numbers is None else (_COMPACT,)
-    fits = [_fit(format, values) for format in _possible(values, formats)]
+    formats = profile.date_formats or (FORMATS if profile.numbers is None else OF_DIGITS)
+    fits = [_fit(format, values, profile.first_year) for format in _possible(values, formats)]
     rows = sum(values.values())
     return sorted(
         (fit for fit in fits if fit.rows_wrong <= most_wrong * rows), key=lambda fit: fit.rows_wrong
@@ -131,16 +161,19 @@ def _possible(values: Mapping[str, int], formats: Sequence[str]) -> Iterator[str
     """Yields the formats that read one of the first values, and not only by chance."""
     first = dict(itertools.islice(values.items(), _TRIED))
     for format in formats:
-        compact = format == _COMPACT
-        if compact and (len(values) < 2 or not all(value.startswith(_YEARS) for value in first)):
+        is_number = format in OF_DIGITS
+        if len(values) < 2 and (is_number or _SHORT in format):
+            continue
+        if is_number and not all(value.startswith(_CENTURIES) for value in first):
             continue
         if len(_fit(format, first).moments):
             yield format
 
 
-def _fit(format: str, values: Mapping[str, int]) -> _Fit:
+def _fit(format: str, values: Mapping[str, int], first_year: int = FIRST_YEAR) -> _Fit:
     problems, texts = Problems(), list(values)
-    moments = from_text(Datetime(name="date", format=format), pa.array(texts, pa.string()), problems)
+    feature = Datetime(name="date", format=format, first_year=first_year)
+    moments = from_text(feature, pa.array(texts, pa.string()), problems)
     wrong = tuple(texts[row] for row in sorted(problems))
     counted = set(wrong) - _markers(wrong)
     return _Fit(

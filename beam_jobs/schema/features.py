@@ -3,11 +3,13 @@
 import dataclasses
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from beam_jobs.schema.datetimes import (
+    are_times_of_day,
     datetime_remarks,
     moments_of,
     mostly_dates,
@@ -15,7 +17,14 @@ from beam_jobs.schema.datetimes import (
     unread_dates,
 )
 from beam_jobs.schema.numbers import point_remarks, propose_written, written_numbers, written_remarks
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, far_values, is_number, same_values
+from beam_jobs.schema.profiles import (
+    ColumnProfile,
+    excerpt,
+    far_values,
+    is_number,
+    same_values,
+    spelling_aliases,
+)
 from beam_jobs.sources.source import MOST_WRONG
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
@@ -149,7 +158,7 @@ def _text(profile: ColumnProfile) -> Text | None:
 def _strings(profile: ColumnProfile) -> Categorical:
     if len(profile.values) > _LISTED or profile.others:
         return _hashed(profile)
-    common, aliases = common_fields(profile), case_aliases(profile.values)
+    common, aliases = common_fields(profile), spelling_aliases(profile.values)
     common["clean"] = dataclasses.replace(common["clean"], aliases=aliases)
     return Categorical(**common, vocabulary=tuple(sorted(profile.values.keys() - aliases.keys())))
 
@@ -191,7 +200,9 @@ _MANY_CATEGORIES = 100
 _MOSTLY = 0.9  # of the rows with a value
 _HALF = 0.5  # the same, where at least _MANY of the different values are numbers
 _OFTEN = 0.2  # of the rows; a word that means "missing" is rarer, mostly
+_NEGATIVE = re.compile(r"\([0-9][0-9.,]*\)|[0-9][0-9.,]*-|[\u2212\u2013\u2012\ufe63\uff0d][0-9][0-9.,]*")
 _SEPARATORS = ("|", ";", ",")
+_SECONDS = (100_000_000, 10_000_000_000)  # since 1970: from 1973 to 2286
 _WORDS_FOR_LISTS = 4  # times as many lists as words are in them
 
 
@@ -331,6 +342,13 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
             f"'{profile.name}': {len(profile.values):,} different whole numbers are hashed as ids, by "
             "the name. If they are amounts, make it numeric."
         )
+    yield from _mixed_unit_remarks(profile)
+    if isinstance(feature, Numeric) and profile.with_e:
+        value, more = profile.with_e[0], len(profile.with_e) - 1
+        yield (
+            f"'{profile.name}': '{value}'{f' (and {more:,} more like it)' if more else ''} is read as "
+            f"{float(value):g}. If these are codes, set 'kind' to 'categorical' in the schema."
+        )
     if isinstance(feature, Numeric) and profile.are_whole_numbers and _all_differ(profile):
         out = leaving_out(profile.name)
         yield f"'{profile.name}': all values differ. If it is an id, leave it out: {out}."
@@ -348,6 +366,21 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         yield from datetime_remarks(profile, feature)
     if isinstance(feature, Categorical) and profile.numbers is None:
         yield from _word_remarks(profile)
+
+
+def _mixed_unit_remarks(profile: ColumnProfile) -> Iterator[str]:
+    """Yields where whole numbers are seconds since 1970 in some rows, and milliseconds in others."""
+    numbers = profile.numbers if profile.are_whole_numbers else None
+    seconds = [number for number in numbers or () if _SECONDS[0] <= number < _SECONDS[1]]
+    others = [number for number in numbers or () if number >= _SECONDS[1]]
+    if not seconds or not others or len(seconds) + len(others) < len(numbers):
+        return
+    inside = [number for number in others if seconds[0] / 2 <= number / 1000 <= 2 * seconds[-1]]
+    if len(inside) == len(others):
+        yield (
+            f"'{profile.name}': some values look like seconds since 1970 ({seconds[0]:.0f}), others like "
+            f"milliseconds ({others[0]:.0f}). Write all in one unit."
+        )
 
 
 def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
@@ -378,7 +411,8 @@ def _mostly(profile: ColumnProfile) -> str:
     odd = [value for value in profile.values if not is_number(value)]
     numbers = rows - sum(profile.values[value] for value in odd)
     least = _HALF if len(profile.values) - len(odd) >= _MANY else _MOSTLY
-    if numbers >= least * rows and not any(map(str.isdecimal, odd)):  # as 01067 among postcodes
+    least = 0 if set(odd) == set(_negatives(profile)) else least
+    if numbers and numbers >= least * rows and not any(map(str.isdecimal, odd)):  # as 01067 among postcodes
         return (
             f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
             """are categories. Write them as numbers (-61 for "(61)"); where they mean that there is none: """
@@ -393,6 +427,11 @@ def _mostly(profile: ColumnProfile) -> str:
             f"{_flags('missing', profile, wrong[:_SHOWN])}."
         )
     return ""
+
+
+def _negatives(profile: ColumnProfile) -> list[str]:
+    """Returns the values that are negative numbers to people alone: `(5)`, `5-`, other signs than `-`."""
+    return [value for value in profile.values if _NEGATIVE.fullmatch(value)]
 
 
 def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
@@ -417,11 +456,20 @@ def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         return
     counts = profile.counts
     first = ", ".join(
-        f"{excerpt(rare)!r} ({counts[rare]:,}) as {excerpt(usual)!r} ({counts[usual]:,})"
+        f"{_visible(rare)} ({counts[rare]:,}) as {_visible(usual)} ({counts[usual]:,})"
         for rare, usual in aliases[:_SHOWN]
     )
     more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
-    yield f"'{profile.name}': spellings that differ in case are one: {first}{more}. If not, remove 'aliases'."
+    yield (
+        f"'{profile.name}': spellings that differ in case or blanks are one: {first}{more}. If not, remove "
+        "'aliases'."
+    )
+
+
+def _visible(value: str) -> str:
+    """Quotes a value; accents are escaped where they are marks of their own."""
+    combined = unicodedata.normalize("NFC", value) != value
+    return ascii(excerpt(value)) if combined else repr(excerpt(value))
 
 
 def _all_differ(profile: ColumnProfile) -> bool:
@@ -463,6 +511,9 @@ def why_useless(profile: ColumnProfile) -> str:
     if differs and (
         is_id or (profile.numbers is None and not looks_like_text(profile) and not _needs_reading(profile))
     ):
+        if are_times_of_day(profile):
+            first = next(iter(profile.values))
+            return f"times of day or durations ('{first}') all differ: write them as numbers, such as minutes"
         return "every value differs, as in an id"
     return ""
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from beam_jobs.cells import text, typed
 from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text, missing_remarks
 from beam_jobs.schema.numbers import propose_written
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, is_number, same_values
+from beam_jobs.schema.profiles import ColumnProfile, excerpt, is_number, same_values, spelling_aliases
 from beam_jobs.sources.source import InputSplit, Source
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
@@ -46,7 +46,7 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
     if ends_in_dots:
         # As in Adult's test file.
         values = {value.rstrip(".") for value in values}
-    aliases = case_aliases(profile.values) if not ends_in_dots else {}
+    aliases = spelling_aliases(profile.values) if not ends_in_dots else {}
     values -= aliases.keys()
     common = {
         "name": profile.name,

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -18,6 +19,7 @@ from beam_jobs.cells.typed import to_text
 from beam_jobs.sources import columns as columns_lib
 from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, check_readable, format_doubts
 from pipeline.data.schema.feature import Clean
+from pipeline.data.schema.times import FIRST_YEAR
 from pipeline.data.statistics.sentinels import are_sentinels
 
 # --- Distinct values with their counts, in bounded memory.
@@ -104,7 +106,7 @@ class ValueCounts:
         return pc.or_(is_least, is_most).fill_null(False)
 
 
-# --- Spellings that differ in case, and sentinels such as -999.
+# --- Spellings of one word, and sentinels such as -999.
 
 
 _SENTINELS = frozenset(float(sign * digits) for digits in (99, 999, 9999, 99999, 999999) for sign in (1, -1))
@@ -119,13 +121,26 @@ def number_written(thousands: str, decimal: str) -> str:
     return rf"{whole}(?:{re.escape(decimal)}[0-9]+)?"
 
 
-def case_aliases(counts: Mapping[str, int]) -> dict[str, str]:
-    """Maps rare spellings to the most frequent one, where only case differs; single letters are codes."""
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))  # soft hyphens, blanks of no width, BOMs
+
+
+def spelling_aliases(counts: Mapping[str, int]) -> dict[str, str]:
+    """Maps rare spellings to the most frequent one, where only case, blanks or the coding of accents differ.
+
+    Single letters are codes: a and A are two.
+    """
     groups = collections.defaultdict(list)
     for value in sorted(counts, key=lambda value: (-counts[value], value)):
-        if len(value) > 1:
-            groups[value.casefold()].append(value)
+        groups[_spelling(value)].append(value)
     return {rare: group[0] for group in groups.values() for rare in group[1:]}
+
+
+def _spelling(value: str) -> str:
+    if value.isascii():
+        words = " ".join(value.split())
+    else:
+        words = " ".join(unicodedata.normalize("NFC", value).translate(_INVISIBLE).split())
+    return words.casefold() if len(words) > 1 else words
 
 
 def sentinels(counts: Mapping[str, int]) -> tuple[str, ...]:
@@ -164,10 +179,18 @@ def same_values(counts: Mapping[str, int], given: Iterable[str]) -> frozenset[st
 # Spellings of "no value". A word of the second set may be a category of its own, so it counts as missing only
 # among numbers.
 NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
-IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
+IN_NUMBERS = frozenset(
+    {
+        *("None", "none", "-", "--", ".", "missing", "unknown", "Unknown"),
+        *("inf", "-inf", "+inf", "Inf", "-Inf", "Infinity", "-Infinity", "NAN", "-nan", "-NaN"),
+        *("1.#INF", "-1.#INF", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),  # as Windows prints them
+        *("#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!"),  # of spreadsheets
+    }
+)
 _SHOWN = 40  # characters of a value
 # A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
 _WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
+_WITH_E = re.compile("[0-9]+[eE][0-9]+")
 _IMAGE_NAMES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
@@ -187,6 +210,8 @@ class ColumnProfile:
     items: Literal["whole", "numbers", "text"] = "whole"  # what lists hold
     declared: tuple[str, ...] = ()  # what the user says is missing
     kept: tuple[str, ...] = ()  # what the user says is a value, although it may look like a missing one
+    date_formats: tuple[str, ...] = ()  # how the user says dates are written
+    first_year: int = FIRST_YEAR  # of those that two digits mean
 
     @property
     def rows(self) -> int:
@@ -264,10 +289,17 @@ class ColumnProfile:
 
     @functools.cached_property
     def numbers(self) -> Sequence[float] | None:
-        """The distinct values as numbers; None if one of them is no number, or a code such as `007`."""
+        """The distinct values as numbers; None if one is no number or a code (`007`), or all are (`3e4`)."""
         if not self.values or not all(map(is_number, self.values)):
             return None
+        if len(self.with_e) == len(self.values):
+            return None
         return sorted(map(float, self.values))
+
+    @property
+    def with_e(self) -> list[str]:
+        """The values such as `3e4`, as codes have them; programs that print numbers write `3e+04`."""
+        return [value for value in self.values if _WITH_E.fullmatch(value)]
 
     @functools.cached_property
     def are_whole_numbers(self) -> bool:

@@ -40,6 +40,8 @@ def propose_from(
     ignore: Sequence[str] = (),
     missing: Sequence[str] = (),
     not_missing: Sequence[str] = (),
+    date_format: Sequence[str] = (),
+    first_year: Sequence[str] = (),
     max_rows: int,
 ) -> Proposal:
     """Reads up to `max_rows` rows or image headers. `name` is by default the name of the first input."""
@@ -58,6 +60,8 @@ def propose_from(
         ignore=ignore,
         missing=missing,
         not_missing=not_missing,
+        date_format=date_format,
+        first_year=first_year,
     )
     about_label, others = proposal.review[: proposal.about_label], proposal.review[proposal.about_label :]
     leaks = leak_remarks(source, input_splits, proposal.schema) if label else []

@@ -16,6 +16,7 @@ from beam_jobs.schema.profiles import ColumnProfile, same_values
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema, identifiers
+from pipeline.data.schema.times import FORMATS, LAST_FIRST_YEAR
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,10 +38,13 @@ def propose(
     ignore: Sequence[str] = (),
     missing: Sequence[str] = (),
     not_missing: Sequence[str] = (),
+    date_format: Sequence[str] = (),
+    first_year: Sequence[str] = (),
 ) -> Proposal:
     """A feature for each column that may say something about `label`; the others are ignored.
 
     `missing` and `not_missing` say of values what they are, as `COLUMN=VALUE` or `VALUE` in all columns.
+    `date_format` and `first_year` say so of how dates are written: see `Datetime`.
 
     Raises InputError if `label` or an ignored column is not there, or `label` does not suit the task.
     """
@@ -48,6 +52,7 @@ def propose(
         _check_one_label(profiles, label)
     _check_names(profiles, [*ignore, *([label] if label else [])])
     profiles = _with_values(profiles, missing=missing, not_missing=not_missing)
+    profiles = _with_dates(profiles, date_format=date_format, first_year=first_year)
     if label in ignore:
         raise InputError(
             f"--ignore={label}",
@@ -58,7 +63,7 @@ def propose(
     features: list[Feature] = []
     ignored = dict.fromkeys(ignore, "left out by --ignore")
     about_label: list[str] = []
-    review: list[str] = []
+    review = [*_repeated_header(profiles)]
     for profile in (profile for profile in profiles if profile.name not in ignored):
         reason = why_useless(profile) if profile.name != label else ""
         if reason:
@@ -90,6 +95,15 @@ def propose(
         review=(*about_label, *review),
         about_label=len(about_label),
     )
+
+
+def _repeated_header(profiles: Sequence[ColumnProfile]) -> Iterator[str]:
+    rows = min((profile.counts.get(profile.name, 0) for profile in profiles), default=0)
+    if rows and len(profiles) > 1:
+        yield (
+            f"The names of the columns stand again in {rows:,} rows, as where files were joined: they are "
+            "no data. Leave them out, for instance with awk 'NR==1{first=$0} NR==1||$0!=first'."
+        )
 
 
 def _with_names(features: Sequence[Feature]) -> list[Feature]:
@@ -128,6 +142,35 @@ def _with_values(
         values = [value for column, value in kept if column in (None, profile.name)]
         found.append(dataclasses.replace(profile, declared=tuple(here), kept=tuple(values)))
     return found
+
+
+def _with_dates(
+    profiles: Sequence[ColumnProfile], *, date_format: Sequence[str], first_year: Sequence[str]
+) -> list[ColumnProfile]:
+    """The profiles, with how the user says that dates in them are written."""
+    names = [profile.name for profile in profiles]
+    formats = [_column_and_value("--date_format", text, names) for text in date_format]
+    years = [_column_and_value("--first_year", text, names) for text in first_year]
+    for _, format in formats:
+        _check_value("--date_format", format, format in FORMATS, f"one of {', '.join(FORMATS)}")
+    for _, year in years:
+        is_year = year.isdecimal() and 1 <= int(year) <= LAST_FIRST_YEAR
+        _check_value("--first_year", year, is_year, f"a year from 1 to {LAST_FIRST_YEAR}")
+    return [
+        dataclasses.replace(
+            profile,
+            date_formats=tuple(format for column, format in formats if column in (None, profile.name)),
+            first_year=next(
+                (int(year) for column, year in years if column in (None, profile.name)), profile.first_year
+            ),
+        )
+        for profile in profiles
+    ]
+
+
+def _check_value(flag: str, value: str, ok: bool, expected: str) -> None:
+    if not ok:
+        raise InputError(flag, received=repr(value), expected=expected, action="Correct the flag.")
 
 
 def _absent(profiles: Sequence[ColumnProfile], given: Sequence[str]) -> Iterator[str]:

@@ -104,15 +104,24 @@ def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
 
     A backslash is an escape only where it stands before a quote.
     """
+    escaped = dataclasses.replace(dialect, escape="\\")
     if not (least := _odd_lines(text, dialect)):
-        return dialect
-    others = [dataclasses.replace(dialect, escape="\\")] if '\\"' in text else []
+        return escaped if _are_escaped(text, dialect) and not _odd_lines(text, escaped) else dialect
+    others = [escaped] if '\\"' in text else []
     others += [
         dataclasses.replace(dialect, quote=quote) for quote in (NONE, "'") if quote != dialect.delimiter
     ]
     odd = {other: _odd_lines(text, other) for other in others}
     best = min(odd, key=odd.__getitem__)
     return best if _MUCH_LESS * odd[best] < least else dialect
+
+
+def _are_escaped(text: str, dialect: Dialect) -> bool:
+    """Returns whether there are quotes within cells, and a backslash before each."""
+    if '\\"' not in text:
+        return False
+    cells = [cell for row in _rows(text, dialect) for cell in row if '"' in cell]
+    return bool(cells) and all(cell.count('"') == cell.count('\\"') for cell in cells)
 
 
 def _odd_lines(text: str, dialect: Dialect) -> int:
@@ -130,6 +139,8 @@ def _odd_lines(text: str, dialect: Dialect) -> int:
 
 # --- Tables that no flag makes readable: what was done to them, and a command that undoes it.
 
+_TITLES = 20  # lines above a table, at most
+
 
 def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, has_header: bool) -> None:
     """Raises InputError where the first rows, `text`, say what is wrong with the header or the quotes."""
@@ -140,6 +151,8 @@ def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, h
     elif dialect.quote == '"' and 2 * _with_blanks(rows[1:]) >= max(2, len(rows)):
         received = f"blanks between {dialect.delimiter!r} and a quote, which is text then"
         command = f"python3 -c {shlex.quote(_WITHOUT_BLANKS.format(json.dumps(dialect.delimiter)))}"
+    elif rows and has_header and (above := _lines_above(text, rows)):
+        received, command = f"{above:,} lines above the table, such as {rows[0][0]!r}", f"sed 1,{above}d"
     elif rows and has_header and (known := _misfit(rows, sign)):
         received, command = known
     elif _BETWEEN_BLANKS.match(text) and dialect.delimiter != " ":
@@ -162,6 +175,17 @@ def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, h
 def _with_blanks(rows: Sequence[Sequence[str]]) -> int:
     """Counts the rows in which a blank stands before a quote."""
     return sum(any(map(_BLANK_AND_QUOTE.match, row)) for row in rows)
+
+
+def _lines_above(text: str, rows: Sequence[Sequence[str]]) -> int:
+    """Counts the lines, such as a title or comments, that have fewer cells than all rows behind them."""
+    size = len(rows[-1])
+    titles = next((at for at, row in enumerate(rows) if len(row) == size), 0)
+    is_table = len(rows) - titles > 2 and all(len(row) == size for row in rows[titles:])
+    is_above = 0 < titles <= _TITLES and all(len(row) < size for row in rows[:titles])
+    if not is_table or not is_above or (titles == 1 and len(rows[0]) == size - 1):
+        return 0
+    return [at for at, line in enumerate(text.splitlines()) if line.strip()][titles]
 
 
 def _misfit(rows: Sequence[Sequence[str]], sign: str) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ import collections
 import dataclasses
 import heapq
 import json
+import math
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -139,12 +140,13 @@ def check_rejection_limit(rejected: Rejected, *, rows_read: int, limit: float, e
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
     cause = likely_cause(rejected.reasons, rows=0 if further else rows_read)
     first = "; ".join(map(_format, rejected.listed[:examples]))
+    share = math.ceil(1000 * (rejected.rows + further) / (rows_read + further)) / 1000
     raise InputError(
         "rows that cannot be converted",
         received=f"{rejected.rows:,} of {rows_read:,} rows{of_lines} ({reasons})",
         expected=f"at most a fraction of {limit:g} of them (--max_rejected_fraction)",
         action="Nothing was published. Correct the data or the schema, or allow for such rows to be left "
-        f"out with --max_rejected_fraction. {cause}"
+        f"out with --max_rejected_fraction={share:g}. {cause}"
         f"The first of them: {first}",
     )
 
@@ -317,7 +319,8 @@ _CAUSES = {
     "(--quote=none) or are not closed, the first row is no header (--header=no), or --column_names names too "
     "few or too many.",
     NOT_UTF_8: _OTHER_ENCODING,
-    "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), another "
+    "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), objects on "
+    "more than one line (jq -c . FILE), lines that end in commas (sed 's/,[[:space:]]*$//' FILE), another "
     "format (--format), or in another encoding than UTF-8.",
 }
 

@@ -22,6 +22,7 @@ from pipeline.base.files import sha256
 from pipeline.data.dataset import records
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature_types import Datetime
 from pipeline.data.schema.schema import Schema
 from tests.shared.fixtures.raw_data import PEOPLE, RunBinary, people_csv
 
@@ -94,6 +95,22 @@ def test_rows_keep_their_place_and_their_order(model: pathlib.Path, people: path
         "predictions-00000-of-00001.parquet",
     ]
     assert pq.read_table(people.parent / "out").equals(table)  # a folder, as others read it
+
+
+def test_local_times_of_a_change_of_clocks_are_told_as_convert_tells_them(
+    tmp_path: pathlib.Path, people: pathlib.Path
+):
+    """At 02:30 in Zurich, clocks skip the first time, and show the second twice."""
+    when = Datetime(name="when", format="%d-%b-%y", zone="Europe/Zurich")
+    schema = dataclasses.replace(PEOPLE, features=(*PEOPLE.features, when))
+    model = export(tmp_path / "export", schema)
+    header, *rows = people.read_text().splitlines()
+    times = ["31-Mar-24 02:30", "27-Oct-24 02:30", *["01-Jul-24 02:30"] * (len(rows) - 2)]
+    lines = [f"{header},when", *(f"{row},{time}" for row, time in zip(rows, times, strict=True))]
+    people.write_text("\n".join(lines) + "\n")
+    document = run(model, people, max_rejected_fraction=0.1)
+    assert document["rejected_reasons"] == {"a time that the clocks of Europe/Zurich skip": 1}
+    assert document["shown_twice"] == {"when": 1}
 
 
 def test_keys_are_carried_through_and_the_label_may_be_absent(model: pathlib.Path, people: pathlib.Path):

@@ -138,6 +138,7 @@ def rows() -> list[Row]:
         run_mutation,
         seen_pictures,
         short_of_memory,
+        ugly,
     )
 
     families = (hostile_rows, hostile_files, hostile_sizes, hostile_documents)
@@ -161,6 +162,7 @@ def rows() -> list[Row]:
         *poisoned.ROWS,
         *run_mutation.ROWS,
         *external_data.ROWS,
+        *ugly.ROWS,
         *(
             Row(
                 name=f"hostile/{case.name}",

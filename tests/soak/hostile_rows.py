@@ -1,12 +1,10 @@
 """Small raw files whose rows break what a parser takes for granted."""
 
-import io
 import json
 import zlib
 
-import fastavro
-
 from pipeline.data.dataset import tfrecord
+from tests.shared.avro import SYNC, avro_header, zigzag
 from tests.soak import samples
 from tests.soak.damaged import Hostile, raw_commands
 
@@ -94,22 +92,6 @@ _PARQUETS = {
 }
 
 
-def avro_header(schema: str, codec: bytes = b"null") -> bytes:
-    """A container's header; blocks follow."""
-
-    def text(data: bytes) -> bytes:
-        return zigzag(len(data)) + data
-
-    pairs = text(b"avro.schema") + text(schema.encode()) + text(b"avro.codec") + text(codec)
-    return b"Obj\x01" + zigzag(2) + pairs + zigzag(0) + b"S" * 16
-
-
-def zigzag(value: int) -> bytes:
-    file = io.BytesIO()
-    fastavro.schemaless_writer(file, "long", value)
-    return file.getvalue()
-
-
 _AVRO = samples.content("data.avro")
 _LONG = json.dumps({"type": "record", "name": "r", "fields": [{"name": "age", "type": "long"}]})
 _TEXT = json.dumps({"type": "record", "name": "r", "fields": [{"name": "age", "type": "string"}]})
@@ -119,16 +101,16 @@ _AVROS = {
     "magic_only": b"Obj\x01",
     "schema_no_json": avro_header("{"),
     "schema_scalar": avro_header("7"),
-    "schema_of_itself": avro_header(_SELF) + zigzag(1) + zigzag(400) + b"\x02" * 400 + b"S" * 16,
+    "schema_of_itself": avro_header(_SELF) + zigzag(1) + zigzag(400) + b"\x02" * 400 + SYNC,
     "schema_unknown_type": avro_header(_LONG.replace("long", "widget")),
     "schema_deep": avro_header('{"type":"array","items":' * 5_000 + '"long"' + "}" * 5_000),
     "codec_unknown": avro_header(_LONG, b"lzma9000"),
-    "codec_broken": avro_header(_LONG, b"deflate") + zigzag(3) + zigzag(3) + b"abc" + b"S" * 16,
-    "count_negative": avro_header(_LONG) + zigzag(-5) + zigzag(1) + b"\x02" + b"S" * 16,
-    "count_huge": avro_header(_LONG) + zigzag(1 << 60) + zigzag(1) + b"\x02" + b"S" * 16,
-    "length_huge": avro_header(_LONG) + zigzag(1) + zigzag(1 << 60) + b"\x02" + b"S" * 16,
-    "length_negative": avro_header(_LONG) + zigzag(1) + zigzag(-9) + b"\x02" + b"S" * 16,
-    "text_of_2_60": avro_header(_TEXT) + zigzag(1) + zigzag(9) + zigzag(1 << 60) + b"S" * 16,
+    "codec_broken": avro_header(_LONG, b"deflate") + zigzag(3) + zigzag(3) + b"abc" + SYNC,
+    "count_negative": avro_header(_LONG) + zigzag(-5) + zigzag(1) + b"\x02" + SYNC,
+    "count_huge": avro_header(_LONG) + zigzag(1 << 60) + zigzag(1) + b"\x02" + SYNC,
+    "length_huge": avro_header(_LONG) + zigzag(1) + zigzag(1 << 60) + b"\x02" + SYNC,
+    "length_negative": avro_header(_LONG) + zigzag(1) + zigzag(-9) + b"\x02" + SYNC,
+    "text_of_2_60": avro_header(_TEXT) + zigzag(1) + zigzag(9) + zigzag(1 << 60) + SYNC,
     "sync_wrong": _AVRO[:-16] + b"X" * 16,
 }
 _RECORD = samples.content("data.tfrecord")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 
 import fastavro
 
+from tests.shared.avro import avro_header, zigzag
 from tests.soak import samples
 from tests.soak.damaged import PICTURES, Hostile, raw_commands
-from tests.soak.hostile_rows import avro_header, zigzag
 from tests.soak.samples import write_pictures
 
 _MIB = 1 << 20

@@ -64,14 +64,16 @@ def _on_circle(position: tf.Tensor, length: int) -> tuple[tf.Tensor, tf.Tensor]:
 # --- Points in time from the text of a request, read as `beam_jobs/cells/datetimes` reads raw data.
 
 _MOST, _MOST_MINUTES = "23:59", 23 * 60 + 59  # of an offset from UTC
-_LIKE = (("%Y", "2000"), ("%m", "01"), ("%d", "01"))
+_SOME_TIME = "2000-01-01T00:00:00"
 
 
 def moments_of(feature: Datetime, texts: tf.Tensor) -> tf.Tensor:
     """Microseconds since 1970, int64 [batch], of `texts` [batch]; NOT_A_TIME where a text is no such time."""
     is_date = tf.strings.regex_full_match(texts, pattern(feature.format))
-    texts = tf.where(is_date, texts, _example(feature.format))
+    texts = tf.where(is_date, texts, times.spelled(feature.format, _SOME_TIME))
     parts = {name: _number(_part(feature, texts, name), name) for name in NUMBERS}
+    is_short = tf.strings.length(_part(feature, texts, "year")) == 2
+    parts["year"] = tf.where(is_short, times.full_year(parts["year"], feature.first_year), parts["year"])
     half = tf.strings.lower(_part(feature, texts, "half"))
     sign = _part(feature, texts, "sign")
     local, exists = _civil_time(parts, half)
@@ -96,17 +98,9 @@ def texts_of(feature: Datetime, moments: np.ndarray) -> list[str]:
     written = moments.astype("datetime64[us]") + minutes.astype("timedelta64[m]")
     offsets = [f"{'-' if offset < 0 else '+'}{_MOST}" if offset else "Z" for offset in minutes]
     return [
-        "" if np.isnat(moment) else _dated(feature.format, str(moment), offset)
+        "" if np.isnat(moment) else times.spelled(feature.format, str(moment), offset)
         for moment, offset in zip(written, offsets, strict=True)
     ]
-
-
-def _dated(format: str, moment: str, offset: str) -> str:
-    """`moment` as NumPy writes it, with its date in this format."""
-    date, time = moment.split("T")
-    for directive, number in zip(("%Y", "%m", "%d"), date.split("-"), strict=True):
-        format = format.replace(directive, number)
-    return f"{format}T{time}{offset}"
 
 
 def _civil_time(parts: dict[str, tf.Tensor], half: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -132,13 +126,11 @@ def _number(texts: tf.Tensor, name: str) -> tf.Tensor:
     if name == "fraction":
         # Digits behind the sixth are finer than a microsecond.
         texts = tf.strings.substr(texts + "000000", 0, 6)
+    if name == "month":
+        named = tf.strings.substr(tf.strings.lower(texts) + "   ", 0, 3)[:, None] == tf.constant(times.MONTHS)
+        index = tf.strings.as_string(1 + tf.argmax(tf.cast(named, tf.int32), axis=1))
+        texts = tf.where(tf.reduce_any(named, axis=1), index, texts)
     return tf.strings.to_number(tf.where(texts == "", "0", texts), tf.int64)
-
-
-def _example(format: str) -> str:
-    for directive, value in _LIKE:
-        format = format.replace(directive, value)
-    return format
 
 
 def _int(value: int) -> tf.Tensor:

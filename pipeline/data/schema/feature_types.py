@@ -25,10 +25,14 @@ class Datetime(Feature):
 
     A time without an offset is local time in `zone`, an IANA name. A model gets hour, weekday and month in
     that zone. A missing time is marked with the smallest int64; a `default` is in microseconds.
+
+    `%b` is the English name of a month, whole or its first letters. `%y` is the last two digits of one of the
+    hundred years from `first_year` on, or a whole year.
     """
 
     format: str = "%Y-%m-%d"
     zone: str = "UTC"
+    first_year: int = times.FIRST_YEAR
     kind: ClassVar[str] = "datetime"
 
     @property
@@ -46,6 +50,8 @@ class Datetime(Feature):
     def _check(self) -> None:
         self._require_one_of("format", FORMATS)
         self._require(_is_zone(self.zone), "zone", self.zone, "an IANA time zone such as Europe/Zurich")
+        within, last = 1 <= self.first_year <= times.LAST_FIRST_YEAR, times.LAST_FIRST_YEAR
+        self._require(within, "first_year", self.first_year, f"a year from 1 to {last}")
         self._require_number_as_default()
         default = self.default
         inside = default is None or times.FIRST <= default <= times.LAST

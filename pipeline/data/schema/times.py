@@ -56,23 +56,47 @@ def weekday_index(days: Numbers) -> Numbers:
 # --- How a date and a time are written: one regular expression of RE2 a format, for Arrow and TensorFlow
 # alike.
 
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+FIRST_YEAR = 1969  # of those that two digits mean: 69 … 99 are 1969 … 1999, 00 … 68 are 2000 … 2068 (POSIX)
+LAST_FIRST_YEAR = 9900
+
 _ONE_OR_TWO, _TWO = "[0-9]{1,2}", "[0-9]{2}"
-
-# The date of each format by its parts; a time of day and an offset from UTC may follow it.
-_DATES: Mapping[str, str] = {
-    "%Y-%m-%d": "{year}-{month}-{day}",
-    "%Y/%m/%d": "{year}/{month}/{day}",
-    "%m/%d/%Y": "{month}/{day}/{year}",
-    "%d/%m/%Y": "{day}/{month}/{year}",
-    "%d.%m.%Y": "{day}[.]{month}[.]{year}",
-    "%d-%m-%Y": "{day}-{month}-{year}",
-    "%m-%d-%Y": "{month}-{day}-{year}",
-    "%Y%m%d": "{year}{month}{day}",
-}
-_TIME = "(?:[T ]{hour}:{minute}(?::{second}(?:[.,]{fraction})?)?(?: ?{half}[Mm])?{zone})?"
+_NAME = (
+    "(?i:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_WEEKDAY = "(?:(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? +)?"
 _ZONE = "(?: ?(?:{utc}|{sign}{zone_hours}(?::?{zone_minutes})?))?"
+_TIME = "(?:[T ]{hour}:{minute}(?::{second}(?:[.,]{fraction})?)?(?: ?{half}[Mm])?" + _ZONE + ")?"
+_TIME_IN_DIGITS = "[T ]?{hour}{minute}(?:{second}(?:[.,]{fraction})?)?" + _ZONE
 
-FORMATS = tuple(_DATES)
+# Each format by its parts. Those of digits alone have two for a month, a day and an hour.
+_PATTERNS: Mapping[str, str] = {
+    "%Y-%m-%d": "{year}-{month}-{day}" + _TIME,
+    "%Y/%m/%d": "{year}/{month}/{day}" + _TIME,
+    "%m/%d/%Y": "{month}/{day}/{year}" + _TIME,
+    "%d/%m/%Y": "{day}/{month}/{year}" + _TIME,
+    "%d.%m.%Y": "{day}[.]{month}[.]{year}" + _TIME,
+    "%d-%m-%Y": "{day}-{month}-{year}" + _TIME,
+    "%m-%d-%Y": "{month}-{day}-{year}" + _TIME,
+    "%d-%b-%Y": "{day}-{month}-{year}" + _TIME,
+    "%d %b %Y": _WEEKDAY + "{day}[.]? +{month}[.,]? +{year}" + _TIME,
+    "%b %d, %Y": _WEEKDAY + "{month}[.]? +{day}(?:st|nd|rd|th)?,? +{year}" + _TIME,
+    "%m/%d/%y": "{month}/{day}/{year}" + _TIME,
+    "%d/%m/%y": "{day}/{month}/{year}" + _TIME,
+    "%d.%m.%y": "{day}[.]{month}[.]{year}" + _TIME,
+    "%d-%m-%y": "{day}-{month}-{year}" + _TIME,
+    "%m-%d-%y": "{month}-{day}-{year}" + _TIME,
+    "%y-%m-%d": "{year}-{month}-{day}" + _TIME,
+    "%y/%m/%d": "{year}/{month}/{day}" + _TIME,
+    "%d-%b-%y": "{day}-{month}-{year}" + _TIME,
+    "%d %b %y": _WEEKDAY + "{day}[.]? +{month}[.,]? +{year}" + _TIME,
+    "%Y%m%d": "{year}{month}{day}" + _TIME,
+    "%Y%m%d%H%M%S": "{year}{month}{day}" + _TIME_IN_DIGITS,
+}
+
+FORMATS = tuple(_PATTERNS)
+OF_DIGITS = tuple(format for format in FORMATS if format.startswith("%Y%m%d"))
 NUMBERS = ("year", "month", "day", "hour", "minute", "second", "fraction", "zone_hours", "zone_minutes")
 MARKS = ("half", "utc", "sign")
 _PARTS: Mapping[str, str] = {
@@ -84,22 +108,59 @@ _PARTS: Mapping[str, str] = {
     "second": _TWO,
     "fraction": "[0-9]{1,9}",
     "half": "[AaPp]",
-    "utc": "Z|z|UTC",
+    "utc": "Z|z|UTC|GMT",
     "sign": "[+-]",
     "zone_hours": _TWO,
     "zone_minutes": _TWO,
 }
+_IN_FORMAT: Mapping[str, Mapping[str, str]] = {  # what a directive makes of the parts
+    "%b": {"month": _NAME},
+    "%y": {"year": "[0-9]{4}|[0-9]{2}"},
+    "%Y%m%d": {"month": _TWO, "day": _TWO},
+    "%H": {"hour": _TWO},
+}
 
 
 def pattern(format: str, *, part: str | None = None) -> str:
-    """The expression of a whole text in this format. It has a group for `part` or, without one, for each."""
-    parts = _PARTS | ({"month": _TWO, "day": _TWO} if format == "%Y%m%d" else {})
+    """The expression of a whole text in this format. It has a group for `part` or, without one, for each.
+
+    The group of a part that the format does not have is empty.
+    """
+    parts = dict(_PARTS)
+    for directive, changed in _IN_FORMAT.items():
+        parts |= changed if directive in format else {}
     groups = {
         name: f"(?P<{name}>{one})" if part is None else f"({one})" if part == name else f"(?:{one})"
         for name, one in parts.items()
     }
-    text = _DATES[format] + _TIME.replace("{zone}", _ZONE)
+    text = _PATTERNS[format]
+    text += "".join(f"(?P<{name}>)" for name in parts if part in (None, name) and f"{{{name}}}" not in text)
     return "^" + re.sub(r"\{([a-z_]+)\}", lambda found: groups[found[1]], text) + "$"
+
+
+def full_year(year: Numbers, first_year: int) -> Numbers:
+    """The year that the two digits `year` mean, among the hundred years from `first_year` on."""
+    return (year - first_year) % 100 + first_year
+
+
+def spelled(format: str, moment: str, offset: str = "") -> str:
+    """`moment`, as NumPy writes it (1999-02-01T07:05:30.500000), in this format and with this offset.
+
+    A year stays one of four digits, which `%y` reads too.
+    """
+    date, time = moment.split("T")
+    year, month, day = date.split("-")
+    values = {"%Y": year, "%y": year, "%m": month, "%d": day, "%b": MONTHS[int(month) - 1].title()}
+    if "%H" in format:
+        digits, dot, fraction = time.replace(":", "").partition(".")
+        return _filled(format.partition("%H")[0], values) + digits + dot + fraction + offset
+    return f"{_filled(format, values)}T{time}{offset}"
+
+
+def _filled(format: str, values: Mapping[str, str]) -> str:
+    for directive, value in values.items():
+        format = format.replace(directive, value)
+    return format
 
 
 # --- When a time zone changes its offset from UTC, as tables to search: TensorFlow knows no time zones.

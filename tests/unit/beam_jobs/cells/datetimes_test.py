@@ -8,20 +8,9 @@ import pytest
 
 from beam_jobs.cells.typed import parse
 from pipeline.data.schema.feature_types import Datetime, Numeric
-from tests.shared.moments import microseconds
+from tests.shared.moments import is_skipped, is_twice, microseconds
 
 ZURICH = zoneinfo.ZoneInfo("Europe/Zurich")
-
-
-def is_skipped(moment: datetime.datetime, zone: datetime.tzinfo) -> bool:
-    """Returns whether no clock shows it: going to UTC and back gives another time."""
-    there = moment.replace(tzinfo=zone).astimezone(datetime.UTC).astimezone(zone)
-    return there.replace(tzinfo=None) != moment
-
-
-def is_twice(moment: datetime.datetime, zone: datetime.tzinfo) -> bool:
-    first, second = (moment.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
-    return first != second
 
 
 def parsed(feature: Datetime, *cells: str) -> tuple[list[int | None], dict[int, str]]:
@@ -48,11 +37,33 @@ def parsed(feature: Datetime, *cells: str) -> tuple[list[int | None], dict[int, 
         ("%d-%m-%Y", "01-02-2024", (2024, 2, 1)),
         ("%m-%d-%Y", "01-02-2024", (2024, 1, 2)),
         ("%Y%m%d", "20240229", (2024, 2, 29)),
+        ("%Y%m%d", "20240101 7:05", (2024, 1, 1, 7, 5)),
+        ("%Y%m%d%H%M%S", "20250210070000", (2025, 2, 10, 7)),
+        ("%Y%m%d%H%M%S", "202502100705", (2025, 2, 10, 7, 5)),
+        ("%Y%m%d%H%M%S", "20250210T070509.25+0100", (2025, 2, 10, 6, 5, 9, 250_000)),
+        ("%m/%d/%y", "01/02/69", (1969, 1, 2)),
+        ("%m/%d/%y", "1/2/68 7:05 PM", (2068, 1, 2, 19, 5)),
+        ("%m/%d/%y", "1/2/1912", (1912, 1, 2)),
+        ("%y-%m-%d", "99-02-01", (1999, 2, 1)),
+        ("%d-%b-%y", "01-JAN-99", (1999, 1, 1)),
+        ("%d %b %Y", "1 January 1999", (1999, 1, 1)),
+        ("%b %d, %Y", "Sept. 1st, 1999", (1999, 9, 1)),
     ],
 )
 def test_formats(format: str, cell: str, expected: tuple[int, ...]):
     moment = datetime.datetime(*expected, tzinfo=datetime.UTC)
     assert parsed(Datetime(name="t", format=format), cell) == ([microseconds(moment)], {})
+
+
+@pytest.mark.parametrize("digits", range(100))
+@pytest.mark.parametrize("first_year", [1900, 1925, 1969])
+def test_two_digits_are_one_of_the_hundred_years(first_year: int, digits: int):
+    feature = Datetime(name="t", format="%m/%d/%y", first_year=first_year)
+    [year] = [year for year in range(first_year, first_year + 100) if year % 100 == digits]
+    moment = microseconds(datetime.datetime(year, 1, 2, tzinfo=datetime.UTC))
+    assert parsed(feature, f"01/02/{digits:02}") == ([moment], {})
+    posix = datetime.datetime.strptime(f"{digits:02}", "%y").year
+    assert first_year != 1969 or year == posix
 
 
 @pytest.mark.parametrize(
@@ -74,6 +85,7 @@ def test_formats(format: str, cell: str, expected: tuple[int, ...]):
         ("10000-01-01", "not a date as %Y-%m-%d"),
         ("٢٠٢٤-01-01", "not a date as %Y-%m-%d"),
         ("1704067200", "not a date as %Y-%m-%d"),
+        ("24-01-01", "not a date as %Y-%m-%d"),
         ("", "missing"),
     ],
 )

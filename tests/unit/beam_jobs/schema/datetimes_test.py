@@ -1,10 +1,13 @@
 """Which columns are taken as dates, how they are written, and what is said of them."""
 
+import re
+
 import pytest
 
 from beam_jobs.schema.datetimes import unread_dates
 from beam_jobs.schema.features import feature_remarks, propose_feature
 from beam_jobs.schema.table import propose
+from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Datetime
 from tests.unit.beam_jobs.schema.profiles import profile
 
@@ -18,6 +21,19 @@ from tests.unit.beam_jobs.schema.profiles import profile
         (("12/31/2024 3:05 PM", "1/2/2024 12:00 AM"), "%m/%d/%Y"),
         (("1.2.2024", "28.12.2024"), "%d.%m.%Y"),
         (("20240131", "20231231"), "%Y%m%d"),
+        (("20240101 7:05", "20231231 17:05"), "%Y%m%d"),
+        (("20250210070000", "20250210070500"), "%Y%m%d%H%M%S"),
+        (("202502100700", "202502100705"), "%Y%m%d%H%M%S"),
+        (("20250210T070000Z", "20250210T070500.5Z"), "%Y%m%d%H%M%S"),
+        (("01/02/99", "01/13/00"), "%m/%d/%y"),
+        (("13/02/99", "01/12/00"), "%d/%m/%y"),
+        (("31.12.24", "01.02.1999 7:05"), "%d.%m.%y"),
+        (("99-02-01", "00-02-29"), "%y-%m-%d"),
+        (("01-Jan-99", "28-FEB-00 7:05 PM"), "%d-%b-%y"),
+        (("01-Jan-1999", "1-sept-2000"), "%d-%b-%Y"),
+        (("1 January 1999", "28 Feb 2000"), "%d %b %Y"),
+        (("Fri, 01 Jan 1999 07:00:00 GMT", "Sun, 03 Jan 1999 07:00:00 GMT"), "%d %b %Y"),
+        (("Jan 1, 1999", "March 3rd 2000 07:05"), "%b %d, %Y"),
     ],
 )
 def test_dates_are_recognised_with_their_format(values: tuple[str, ...], format: str):
@@ -32,6 +48,9 @@ def test_dates_are_recognised_with_their_format(values: tuple[str, ...], format:
         ("31415926", "27182818"),
         ("2024", "2023"),
         ("1-2", "3-4"),
+        ("20245555070000", "20240101070000"),
+        ("10.0.11", "10.1.2"),
+        ("12-34-56", "20-45-67"),
     ],
 )
 def test_what_is_no_date_is_of_another_kind(values: tuple[str, ...]):
@@ -53,8 +72,35 @@ def test_evidence_and_remarks_say_what_was_seen():
     )
     assert list(feature_remarks(column, feature)) == [
         "'when': dates as %m/%d/%Y, 2024-01-02T00:00:00 … 2024-03-04T10:00:00; local times are in UTC.",
-        "'when': the dates could also be %d/%m/%Y. If so, change 'format'.",
+        "'when': the dates could also be %d/%m/%Y. If so: --date_format=when=%d/%m/%Y.",
     ]
+    followed = propose([column], name="s", label=None, date_format=["when=%d/%m/%Y"]).schema["when"]
+    assert (followed.format, followed.evidence["latest"]) == ("%d/%m/%Y", "2024-04-03T10:00:00")
+
+
+def test_the_century_of_two_digits_is_told_with_the_flag_that_changes_it():
+    column = profile("12/31/68", "12/31/69", name="born")
+    remarks = list(feature_remarks(column, propose_feature(column)))
+    assert remarks == [
+        "'born': dates as %m/%d/%y, 1969-12-31T00:00:00 … 2068-12-31T00:00:00; local times are in UTC.",
+        "'born': two digits of a year are taken as one of 1969 to 2068, as POSIX does. If they are of other "
+        "years, such as 1900 to 1999: --first_year=born=1900.",
+    ]
+    followed = propose([column], name="s", label=None, first_year=["born=1900"]).schema["born"]
+    assert followed.evidence["earliest"] == "1968-12-31T00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"first_year": ["when=0"]}, "--first_year: received '0'; expected a year from 1 to 9900"),
+        ({"date_format": ["when=%x"]}, "--date_format: received '%x'; expected one of %Y-%m-%d"),
+        ({"date_format": ["wen=%Y%m%d"]}, "Did you mean 'when'"),
+    ],
+)
+def test_flags_of_dates_are_checked(flags, message: str):
+    with pytest.raises(InputError, match=re.escape(message)):
+        propose([profile("2024-01-01", "2024-01-02", name="when")], name="s", label=None, **flags)
 
 
 def test_a_few_dates_that_do_not_exist_are_told():
@@ -71,16 +117,40 @@ def test_dates_that_all_differ_are_no_id():
 @pytest.mark.parametrize(
     ("values", "shown"),
     [
-        (("2024-01-05", "17/03/2024", "Jan 05, 2025"), "'2024-01-05', '17/03/2024', 'Jan 05, 2025'"),
+        (("2024-01-05", "17/03/2024", "5. März 2025"), "'2024-01-05', '17/03/2024', '5. März 2025'"),
         ((*(f"2024-01-{day}" for day in range(10, 31)), "17/03/2024"), "'2024-01-10', '17/03/2024'"),
-        (("5-Jan-2024", "5-Jan-2024", "17-Mär-2024 10:00"), "'5-Jan-2024'"),
-        (("31.12.24", "01.02.24"), "'31.12.24'"),
+        (("5-Mai-2024", "5-Mai-2024", "17-Mär-2024 10:00"), "'5-Mai-2024'"),
+        (("99.12.31", "99.02.01"), "'99.12.31'"),
+        (("2024-W01-1", "2024-W52-7"), "'2024-W01-1'"),
+        (("2024-001", "2024-365"), "'2024-001'"),
+        (("2024-03-01 10:00 CET", "2024-03-02 10:00 PST"), "'2024-03-01 10:00 CET'"),
     ],
 )
 def test_dates_that_no_one_format_reads_are_left_out_with_an_example_of_each(values, shown: str):
     proposal = propose([profile(*values, name="when"), profile("1.5", "2.5")], name="s", label=None)
     why = f"dates that no one format reads ({shown}), which have to be written alike, as 2024-12-31"
     assert proposal.schema.ignore == {"when": why}
+
+
+def test_times_without_a_date_that_all_differ_are_called_so():
+    clock = profile(*(f"{n % 24}:{n:02}" for n in range(60)), name="at")
+    why = "times of day or durations ('0:00') all differ: write them as numbers, such as minutes"
+    assert propose([clock, profile("1.5", "2.5")], name="s", label=None).schema.ignore == {"at": why}
+
+
+def test_seconds_and_milliseconds_in_one_column_are_told():
+    seconds = [1_700_000_000 + 999 * n for n in range(30)]
+    told = (
+        "'c': some values look like seconds since 1970 (1700000000), others like milliseconds (1700000500000)"
+    )
+    column = profile(*seconds, *(1000 * second + 500_000 for second in seconds))
+    assert any(each.startswith(told) for each in feature_remarks(column, propose_feature(column)))
+    for other in (
+        profile(*seconds),
+        profile(*range(10**9, 10**9 + 10**6, 10**5), 10**13),
+        profile(1, 10**12),
+    ):
+        assert not any("since 1970" in each for each in feature_remarks(other, propose_feature(other)))
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 import csv
 import datetime
 import pathlib
-import random
 import shlex
-from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,55 +17,8 @@ from beam_jobs.sources.parquet import ParquetFiles
 from beam_jobs.sources.source import Input
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Datetime
+from tests.shared.missing_conventions import ROWS, TAKEN, TOLD, Draw, cells_with, day, degrees
 from tests.unit.beam_jobs.schema.profiles import profile
-
-ROWS = 400
-Draw = Callable[[random.Random], object]
-
-
-def degrees(chance: random.Random) -> str:
-    return f"{chance.gauss(20, 5):.1f}"
-
-
-def amount(chance: random.Random) -> str:
-    return f"{2 + chance.expovariate(1 / 200):.0f}"
-
-
-def count(chance: random.Random) -> str:
-    return str(chance.randint(0, 60))
-
-
-def sugar(chance: random.Random) -> str:
-    return f"{chance.gauss(120, 25):.0f}"
-
-
-def price(chance: random.Random) -> str:
-    return f"${chance.randint(50, 400)}"
-
-
-def day(chance: random.Random) -> str:
-    return str(datetime.date(2020, 1, 1) + datetime.timedelta(days=chance.randint(0, 900)))
-
-
-def town(chance: random.Random) -> str:
-    return chance.choice(["Bern", "Genf", "Basel", "Chur"])
-
-
-TOLD: list[tuple[Draw, str]] = [
-    *((degrees, marker) for marker in ("-200", "-999.25", "9.96921e+36", "-32768", "1e20", "999.9", "65535")),
-    *((degrees, marker) for marker in ("-99.99", "2147483647", "-1.7976931348623157e+308")),
-    *((amount, "-200"), (count, "-1"), (sugar, "0"), (price, "$-9999")),
-    *((day, marker) for marker in ("1900-01-01", "9999-12-31", "1970-01-01", "0001-01-01")),
-    *((town, marker) for marker in ("unknown", "None", "-", "Not available", "k.A.", "(blank)")),
-]
-TAKEN = [(degrees, marker) for marker in ("-9999", "NaN", "n.a.", "#N/A", "-", ".", "keine", "NULL")]
-
-
-def cells_with(draw: Draw, marker: str, *, share: float = 0.05) -> list[str]:
-    """A column in which about that share of the rows, and two at least, holds the marker."""
-    chance = random.Random(f"{draw.__name__} {marker}")
-    drawn = [marker if chance.random() < share else draw(chance) for _ in range(ROWS)]
-    return [marker, marker, *drawn]
 
 
 def proposal_of(tmp_path: pathlib.Path, columns: dict[str, list[str]], **options) -> Proposal:

@@ -146,6 +146,12 @@ def test_what_keeps_a_column_from_numbers_is_named(odd, told):
     assert told in remarks(*(n + 0.5 for n in range(30)), *odd)
 
 
+@pytest.mark.parametrize("negative", ["({})", "{}-", "\N{MINUS SIGN}{}"])
+def test_negatives_as_people_write_them_are_told_however_many(negative: str):
+    told = remarks(*(n + 0.5 for n in range(3)), *(negative.format(n + 0.5) for n in range(9)))
+    assert "3 of 12 values are numbers, but not" in told and "Write them as numbers" in told
+
+
 def test_postcodes_are_not_told_to_be_numbers():
     assert "are numbers" not in remarks(*range(10_100, 10_160), "01067", "01069")
 
@@ -162,6 +168,21 @@ def test_a_word_in_a_third_of_the_rows_is_told_with_its_count_and_the_flag_that_
     assert f"'NA' {told}NA." in remarks(*10 * ["NA"], *10 * ["SA"], *10 * ["EU"])
     column = dataclasses.replace(profile(*10 * ["studio"], *10 * [1], *10 * [2]), kept=("studio",))
     assert propose_feature(column).vocabulary == ("1", "2", "studio")
+
+
+def test_codes_with_an_e_are_no_powers_of_ten():
+    assert propose_feature(profile("3e4", "30e3", "1E5", "3e4")).kind == "categorical"
+    told = "'c': '12e4' is read as 120000. If these are codes, set 'kind' to 'categorical' in the schema."
+    assert told in remarks(*range(100, 200, 7), *range(300, 900, 61), "12e4", "12e4")
+    assert propose_feature(profile("3e+04", "1e-05", "2.5e3")).kind == "numeric"
+    assert "is read as" not in remarks("3e+04", "1e-05", "2.5e3")
+
+
+@pytest.mark.parametrize("word", ["Infinity", "-nan", "1.#QNAN", "#DIV/0!"])
+def test_results_that_are_no_numbers_are_missing_among_numbers(word: str):
+    feature = propose_feature(profile(*(n + 0.5 for n in range(30)), word, "-inf"))
+    assert (feature.kind, feature.missing) == ("numeric", "mark")
+    assert parse(feature, pa.array([word, "-inf", "0.5"])).values.to_pylist() == [None, None, 0.5]
 
 
 def test_whole_numbers_behind_the_digits_of_float64_are_hashed_with_all_digits():

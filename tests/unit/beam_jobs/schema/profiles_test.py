@@ -1,11 +1,13 @@
 """Counts of values in bounded memory, and what is seen in them: spellings of one word, and sentinels."""
 
+import unicodedata
+
 import pyarrow as pa
 import pytest
 
 from beam_jobs.schema.features import feature_remarks, missing_remarks, propose_feature
 from beam_jobs.schema.labels import propose_label
-from beam_jobs.schema.profiles import ColumnProfile, ValueCounts, case_aliases, sentinels
+from beam_jobs.schema.profiles import ColumnProfile, ValueCounts, sentinels, spelling_aliases
 
 
 def counted(*batches: list, limit: int = 100, most_bytes: int = 1 << 20) -> ValueCounts:
@@ -72,8 +74,8 @@ def test_spellings_that_differ_in_case_are_the_most_frequent_one():
     feature = propose_feature(column)
     assert (feature.vocabulary, feature.clean.aliases) == (("Bern", "Genf"), {"bern": "Bern", "BERN": "Bern"})
     assert list(feature_remarks(column, feature)) == [
-        "'city': spellings that differ in case are one: 'bern' (2) as 'Bern' (9), 'BERN' (1) as 'Bern' (9). "
-        "If not, remove 'aliases'."
+        "'city': spellings that differ in case or blanks are one: 'bern' (2) as 'Bern' (9), 'BERN' (1) as "
+        "'Bern' (9). If not, remove 'aliases'."
     ]
 
 
@@ -83,7 +85,21 @@ def test_classes_that_differ_in_case_are_one():
 
 
 def test_letters_that_differ_in_case_are_codes():
-    assert case_aliases({"a": 1, "A": 2}) == {}
+    assert spelling_aliases({"a": 1, "A": 2}) == {}
+
+
+@pytest.mark.parametrize("other", ["Bern\u00a0West", "Bern  West", "Bern West\u200b", "\ufeffBern West"])
+def test_blanks_that_nobody_sees_make_no_category(other: str):
+    assert spelling_aliases({"Bern West": 9, other: 1, "Genf": 3}) == {other: "Bern West"}
+
+
+def test_an_accent_of_its_own_makes_no_category():
+    spelled = [unicodedata.normalize(form, "Zürich") for form in ("NFC", "NFD")]
+    column = ColumnProfile(name="city", counts={spelled[0]: 5, spelled[1]: 2, "Genf": 3})
+    feature = propose_feature(column)
+    assert feature.vocabulary == ("Genf", "Zürich")
+    told = r"'city': spellings that differ in case or blanks are one: 'Zu\u0308rich' (2) as 'Zürich' (5)."
+    assert next(feature_remarks(column, feature)).startswith(told)
 
 
 @pytest.mark.parametrize(

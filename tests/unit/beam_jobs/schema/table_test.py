@@ -220,3 +220,10 @@ def test_a_name_that_was_taken_apart_at_its_comma_is_told():
 def test_bytes_that_are_no_text_are_left_out():
     column = ColumnProfile(name="c", counts={"a": 10}, undecodable=90)
     assert why_useless(column) == "bytes that are no text in 90 of 100 rows"
+
+
+def test_a_header_that_stands_again_among_the_rows_is_told():
+    columns = [profile("1.5", "2.5", "a", "a", name="a"), profile("x", "y", "b", "b", name="b")]
+    told = "The names of the columns stand again in 2 rows, as where files were joined"
+    assert propose(columns, name="t", label=None).review[0].startswith(told)
+    assert not any(told[:20] in each for each in propose(columns[:1], name="t", label=None).review)

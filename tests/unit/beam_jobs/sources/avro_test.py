@@ -1,6 +1,8 @@
 """Blocks of every codec, as fastavro gives them, and none that a worker cannot hold."""
 
+import datetime
 import io
+import json
 import pathlib
 
 import fastavro
@@ -10,6 +12,7 @@ from beam_jobs.sources import avro
 from beam_jobs.sources.avro import AvroFiles
 from pipeline.base.errors import InputError
 from tests.shared import raw_rows
+from tests.shared.avro import SYNC, avro_header, zigzag
 
 CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
 FIELDS = [{"name": "text", "type": "string"}, {"name": "number", "type": ["null", "long"]}]
@@ -73,3 +76,33 @@ def test_a_damaged_head_of_a_block_is_refused(tmp_path: pathlib.Path, damaged: b
     tail = sync if len(damaged) > 1 else b""
     with pytest.raises(InputError, match="does not read as Avro"):
         read(tmp_path / "data.avro", data + damaged + tail)
+
+
+@pytest.mark.parametrize(
+    ("logical", "good", "expected", "never"),
+    [
+        ("date", 19_000, datetime.date(2022, 1, 8), 1 << 30),
+        ("timestamp-millis", 86_400_000, datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC), 1 << 61),
+        ("timestamp-micros", -1, datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, datetime.UTC), 1 << 61),
+        ("local-timestamp-millis", 86_400_000, datetime.datetime(1970, 1, 2), -(1 << 61)),
+    ],
+)
+def test_a_date_that_no_calendar_holds_rejects_its_row(tmp_path, logical, good, expected, never):
+    type_ = "int" if logical == "date" else "long"
+    schema = {"type": "record", "name": "row", "fields": [{"name": "seen", "type": type_}]}
+    records = io.BytesIO()
+    for count in (good, never, good):
+        fastavro.schemaless_writer(records, schema, {"seen": count})
+    schema["fields"][0]["type"] = {"type": type_, "logicalType": logical}
+    data = records.getvalue()
+    content = avro_header(json.dumps(schema)) + zigzag(3) + zigzag(len(data)) + data + SYNC
+    (tmp_path / "data.avro").write_bytes(content)
+    [raw] = raw_rows.read(AvroFiles(), tmp_path / "data.avro")
+    assert raw.columns["seen"].to_pylist() == [expected, expected]
+    assert raw.numbers.tolist() == [1, 3]
+    [rejected] = raw.rejected
+    assert (rejected.row, rejected.reason, rejected.raw) == (
+        2,
+        "no such date or time",
+        f'{{"seen": {never}}}',
+    )

@@ -115,6 +115,8 @@ SINGLE = HEADER + "".join(f"'it''s, {i}',{i},'yes'\n" for i in range(60))
         (HEADER + PLAIN + '"Never closed,2,no\n' + PLAIN, {"quote": "none"}, "word 0", 121),
         (HEADER + PLAIN + '"Weird Al" Yankovic,2,no\n' + PLAIN, {"quote": "none"}, "word 0", 121),
         (ESCAPED, {"escape": "\\"}, 'He said "hi, 0"', 120),
+        (HEADER + 'say \\"hi\\" now,1,yes\nC:\\new,2,no\n' * 30, {"escape": "\\"}, 'say "hi" now', 60),
+        (HEADER + '5\\" wide,1,yes\n6" wide,2,no\n' * 30, {}, '5\\" wide', 60),
         (SINGLE, {"quote": "'"}, "it's, 0", 60),
         (HEADER + '"two\nlines, ""really""",1,yes\n' * 30, {}, 'two\nlines, "really"', 30),
         (HEADER + '"a, b",1,yes\n' * 30 + '"Weird, Al" Yankovic,2,no\n', {}, "a, b", 30),
@@ -148,6 +150,8 @@ ODD_TABLES = (
     ("at the end of each row", HEADER + '"two\nlines,\nthree",1,yes,\n' * 60, "two\nlines,\nthree"),
     ("at the end of the header", HEADER.replace("\n", ",\n") + PLAIN, "word 59"),
     ("a line for Excel", "sep=,\r\n" + HEADER + PLAIN, "word 59"),
+    ("2 lines above the table, such as 'Report'", "Report\nof all\n" + HEADER + PLAIN, "word 59"),
+    ("4 lines above", "# made\r\n\r\n# by hand\r\n\r\n" + HEADER + PLAIN, "word 59"),
     ("blanks between", HEADER + '"a, b", 1,  "yes, ""I"" do"\n' * 60, "a, b"),
 )
 

@@ -56,7 +56,9 @@ def test_a_row_of_several_lines_counts_as_so_many():
         source.CollectRejected().add_input(source.CollectRejected().create_accumulator(), row)
     )
     source.check_rejection_limit(rejected, rows_read=91, limit=0.1)
-    with pytest.raises(InputError, match=r"1 of 90 rows, which take 10 lines .* give --quote=none"):
+    with pytest.raises(
+        InputError, match=r"1 of 90 rows, which take 10 lines .*_fraction=0\.102\. .* give --quote=none"
+    ):
         source.check_rejection_limit(rejected, rows_read=90, limit=0.1)
     check_readable({row.reason: 1}, rows=191, path="a.csv", further_lines=9)
     with pytest.raises(
