@@ -319,9 +319,9 @@ _CAUSES = {
     "(--quote=none) or are not closed, the first row is no header (--header=no), or --column_names names too "
     "few or too many.",
     NOT_UTF_8: _OTHER_ENCODING,
-    "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), objects one "
-    "behind the other (jq -c . FILE), lines that end in commas (sed 's/,[[:space:]]*$//' FILE), another format "
-    "(--format), or in another encoding than UTF-8.",
+    "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), objects "
+    "one behind the other (jq -c . FILE), lines that end in commas (sed 's/,[[:space:]]*$//' FILE), another "
+    "format (--format), or in another encoding than UTF-8.",
 }
 
 
