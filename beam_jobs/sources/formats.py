@@ -2,6 +2,7 @@
 
 import dataclasses
 import mimetypes
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -195,7 +196,12 @@ def _of_files(given: Input, formats: Mapping[str, Format]) -> str | None:
 
 
 def _what_to_give(inputs: Sequence[Input], formats: Mapping[str, Format]) -> str:
-    media = _media(inputs)
+    media, files = _media(inputs), _files_by_format(inputs, formats)
+    if len(files) > 1 and (known := next(filter(None, files), None)):
+        folder, _, name = files[known].rpartition("/")
+        others = ", ".join(path for name, path in files.items() if name != known)
+        glob = shlex.quote(f"--input={folder}/*{name[name.rfind('.') :]}")
+        return f"There are files of other kinds, such as {others}: name those that are meant, as {glob}."
     if media == {"image"}:
         return "These are images: give --format=images."
     if packed := [given.location for given in inputs if given.location.lower().endswith(_PACKED)]:
@@ -203,6 +209,14 @@ def _what_to_give(inputs: Sequence[Input], formats: Mapping[str, Format]) -> str
     if media and media <= {"audio", "video"}:
         return f"No format reads {' or '.join(sorted(media))}: store pictures of it, or columns of numbers."
     return f"Give --format, one of {', '.join(formats)}."
+
+
+def _files_by_format(inputs: Sequence[Input], formats: Mapping[str, Format]) -> dict[str | None, str]:
+    """Returns the first file of each format that names tell; None where they do not."""
+    found: dict[str | None, str] = {}
+    for path in (file.path for given in inputs for file in list_files(given, deep=True)):
+        found.setdefault(_of_name(path, formats), path)
+    return found
 
 
 def _media(inputs: Sequence[Input]) -> set[str]:
