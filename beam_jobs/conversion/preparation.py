@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from beam_jobs.cells import typed
+from beam_jobs.cells import text, typed
 from beam_jobs.cells.typed import ORDER_COLUMN, ORIGIN_COLUMN, value_schema
 from beam_jobs.conversion import assignment
 from beam_jobs.conversion.assignment import Sent, ShardKey, split_rows
@@ -197,5 +197,7 @@ def _first_problems(schema: Schema, columns: Mapping[str, typed.Column]) -> dict
 
 def _rejection(raw: RawRows, row: int, column: str, reason: str) -> Rejection:
     origin = raw.origin(row)
-    cell = raw.column(column)[row].as_py()
+    cell = raw.column(column).slice(row, 1)
+    # Python has no dates of the year 20000.
+    cell = (text.to_bytes(cell) if pa.types.is_temporal(cell.type) else cell)[0].as_py()
     return Rejection(source=origin.file, row=origin.row, column=column, reason=reason, raw=excerpt(cell))

@@ -14,6 +14,16 @@ from beam_jobs.sources.source import InputSplit, Rejected, Rejection
 from pipeline.base.errors import InputError
 
 _COMPRESSED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}  # by their first bytes
+_OTHERS = {  # what it is, and what to do
+    b"PK\x03\x04": ("a ZIP archive or a spreadsheet", "Unpack it, or save the spreadsheet as CSV."),
+    b"\xd0\xcf\x11\xe0": ("an Office file", "Save the spreadsheet as CSV."),
+    b"\xfd7zXZ\x00": ("compressed bytes (xz)", "Unpack it with xz -d."),
+    b"7z\xbc\xaf": ("a 7-Zip archive", "Unpack it."),
+    b"PAR1": ("a Parquet file", "Give --format=parquet."),
+    b"Obj\x01": ("an Avro file", "Give --format=avro."),
+    b"SQLite format 3\x00": ("an SQLite database", "Export the table as CSV."),
+    b"%PDF-": ("a PDF", "Give the table in a file of its own, such as CSV."),
+}
 
 
 class ByteStream:
@@ -60,13 +70,21 @@ class ByteStream:
         for start, ending in _COMPRESSED.items():
             if block.startswith(start):
                 raise self._error("compressed bytes", f"text, or a name that ends in {ending}")
+        for start, (received, action) in _OTHERS.items():
+            if block.startswith(start):
+                raise self._error(received, "text", action)
 
-    def _error(self, received: str, expected: str) -> InputError:
+    def _error(
+        self,
+        received: str,
+        expected: str,
+        action: str = "Copy the file again or correct its name, or leave it out.",
+    ) -> InputError:
         return InputError(
             f"input {self._path}",
             received=received,
             expected=expected,
-            action="Copy the file again or correct its name, or leave it out.",
+            action=action,
         )
 
 

@@ -21,6 +21,7 @@ _DELIMITERS = "\t;|,"
 _START_BYTES = 1 << 20  # 1 MiB
 _ROWS = 1000  # that are looked at
 _FITTING = 0.9  # of the rows have as many cells as the first
+_ROWS_BESIDE = 10  # from which rows that all have one cell more than the first are a table
 _PARTS, _PART_BYTES = 16, 64 << 10  # 64 KiB
 _NO_NUMBER = {"", "?", "-", "na", "n/a", "nan", "null", "none"}
 _YEARS = range(1800, 2200)
@@ -87,16 +88,26 @@ def delimiter_of(text: str) -> str | None:
 
 
 def _fitting(text: str, *, quote: str) -> dict[str, float]:
-    """Returns, by delimiter, the fraction of the rows that have as many cells as the first."""
+    """Returns, by delimiter, the fraction of the rows that have as many cells as the first.
+
+    Where all others have one cell more or less, as under a header of R, it is the fraction of these.
+    """
     found = {
         delimiter: [len(row) for row in _rows(text, Dialect(delimiter=delimiter, quote=quote))]
         for delimiter in _DELIMITERS
     }
     return {
-        delimiter: round(sizes.count(sizes[0]) / len(sizes), 1)
+        delimiter: round(max(sizes.count(sizes[0]), _beside(sizes)) / len(sizes), 1)
         for delimiter, sizes in found.items()
         if sizes and sizes[0] > 1
     }
+
+
+def _beside(sizes: Sequence[int]) -> int:
+    """Counts the rows behind the first, of at least ten, where all have one cell more, or all one less."""
+    first, *others = sizes
+    is_beside = len(set(others)) == 1 and abs(others[0] - first) == 1
+    return len(others) if is_beside and len(others) >= _ROWS_BESIDE else 0
 
 
 def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
@@ -260,7 +271,7 @@ def _encoding(file: files.InputFile, start: bytes, *, guess: bool) -> str:
 
 
 def _by_name(path: str) -> str:
-    return "\t" if ".tsv" in path.rpartition("/")[2] else ","
+    return "\t" if ".tsv" in path.rpartition("/")[2].lower() else ","
 
 
 def _rows(text: str, dialect: Dialect) -> list[list[str]]:

@@ -119,7 +119,11 @@ def ranges(size: int, split_bytes: int) -> list[tuple[int, int]]:
 
 
 def is_compressed(path: str) -> bool:
-    return os.path.splitext(path)[1] in COMPRESSION  # noqa: PTH122 - it may be "gs://"
+    return _ending(path) in COMPRESSION
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path)[1].lower()  # noqa: PTH122 - it may be "gs://"
 
 
 def open_seekable(path: str) -> pa.NativeFile:
@@ -133,7 +137,7 @@ def open_stream(path: str, *, is_compressed: Callable[[bytes], bool] | None = No
     Args:
       is_compressed: says, in place of the name, whether these first `SNIFFED_BYTES` are of gzip or zlib.
     """
-    compression = COMPRESSION.get(os.path.splitext(path)[1])  # noqa: PTH122 - it may be "gs://"
+    compression = COMPRESSION.get(_ending(path))
     if is_compressed:
         with open_seekable(path) as stream:
             # Arrow's gzip reads zlib too.

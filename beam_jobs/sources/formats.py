@@ -2,6 +2,7 @@
 
 import dataclasses
 import mimetypes
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -158,6 +159,9 @@ def settings_of(source: Source) -> dict[str, Any]:
     }
 
 
+_PACKED = (".xz", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4", ".z", ".tar.gz", ".tar.bz2")
+
+
 def format_of(
     inputs: Sequence[Input], formats: Mapping[str, Format] = FORMATS, *, remembered: object = None
 ) -> str:
@@ -175,7 +179,7 @@ def format_of(
             "--format",
             received=f"nothing, and inputs {', '.join(given.location for given in inputs)}",
             expected=f"files whose names all end in one of {', '.join(endings)}",
-            action=_what_to_give(_media(inputs), formats),
+            action=_what_to_give(inputs, formats),
         )
     return found.pop()
 
@@ -191,12 +195,28 @@ def _of_files(given: Input, formats: Mapping[str, Format]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _what_to_give(media: set[str], formats: Mapping[str, Format]) -> str:
+def _what_to_give(inputs: Sequence[Input], formats: Mapping[str, Format]) -> str:
+    media, files = _media(inputs), _files_by_format(inputs, formats)
+    if len(files) > 1 and (known := next(filter(None, files), None)):
+        folder, _, name = files[known].rpartition("/")
+        others = ", ".join(path for name, path in files.items() if name != known)
+        glob = shlex.quote(f"--input={folder}/*{name[name.rfind('.') :]}")
+        return f"There are files of other kinds, such as {others}: name those that are meant, as {glob}."
     if media == {"image"}:
         return "These are images: give --format=images."
+    if packed := [given.location for given in inputs if given.location.lower().endswith(_PACKED)]:
+        return f"Unpack {packed[0]} first; files that are read packed end in {', '.join(COMPRESSION)}."
     if media and media <= {"audio", "video"}:
         return f"No format reads {' or '.join(sorted(media))}: store pictures of it, or columns of numbers."
     return f"Give --format, one of {', '.join(formats)}."
+
+
+def _files_by_format(inputs: Sequence[Input], formats: Mapping[str, Format]) -> dict[str | None, str]:
+    """Returns the first file of each format that names tell; None where they do not."""
+    found: dict[str | None, str] = {}
+    for path in (file.path for given in inputs for file in list_files(given, deep=True)):
+        found.setdefault(_of_name(path, formats), path)
+    return found
 
 
 def _media(inputs: Sequence[Input]) -> set[str]:
@@ -209,6 +229,7 @@ def _of_name(location: str, formats: Mapping[str, Format]) -> str | None:
     for name, known in formats.items():
         if known.prefix and location.startswith(known.prefix):
             return name
+    location = location.lower()
     for compression in COMPRESSION:
         location = location.removesuffix(compression)
     return next(

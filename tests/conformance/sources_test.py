@@ -158,7 +158,14 @@ def test_what_a_new_format_lacks_is_listed():
 def test_a_location_tells_its_format(name: str):
     known = ALL_FORMATS[name]
     said = [f"data/x{ending}" for ending in known.endings] + [f"{known.prefix}x"] * bool(known.prefix)
+    said += [f"data/X{ending.upper()}" for ending in known.endings]
     assert [format_of([Input(location=each)], ALL_FORMATS) for each in said] == [name] * len(said)
+
+
+def test_what_no_source_unpacks_is_to_be_unpacked(tmp_path: pathlib.Path):
+    (tmp_path / "data.csv.xz").touch()
+    with pytest.raises(InputError, match=r"Unpack .*data\.csv\.xz first; files .* end in \.gz, \.bz2, \.zst"):
+        format_of([Input(location=str(tmp_path / "data.csv.xz"))])
 
 
 def test_the_files_of_a_folder_tell_their_format(tmp_path: pathlib.Path):
@@ -167,7 +174,7 @@ def test_the_files_of_a_folder_tell_their_format(tmp_path: pathlib.Path):
     assert format_of([Input(location=str(tmp_path)), Input(location="x.csv")]) == "csv"
     assert format_of([Input(location=f"{tmp_path}/2024*1?.csv")]) == "csv"
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(InputError, match="--format: received nothing"):
+    with pytest.raises(InputError, match=r"--format: received nothing.*other kinds.*notes.txt.*/\*\.csv'"):
         format_of([Input(location=str(tmp_path))])
 
 

@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import struct
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -22,10 +23,11 @@ from tests.soak.damaged import answer
 from tests.soak.harness import Row, Soak
 from tests.soak.ugly_kinds import KEY, KINDS, LABEL, Moment, Ugly
 
-_FLAG = re.compile(r"--([a-z_]+)=(?:'[^']*'|[^\s'])+")
-_OF_INFER = ("missing", "not_missing", "ignore", "date_format", "first_year", "column_names", "header")
+_FLAG = re.compile(r"'--([a-z_]+)=[^']*'|--([a-z_]+)=(?:'[^']*'|[^\s'])+")
+_COMMAND = re.compile("Run (.* > fixed.csv) and read that")
 _OF_READING = ("delimiter", "encoding", "header", "quote", "escape", "column_names", "format")
-_OF_CONVERT = ("max_rejected_fraction", *_OF_READING)
+_OF_INFER = ("missing", "not_missing", "ignore", "date_format", "first_year")
+_ADVISED = (*_OF_READING, *_OF_INFER, "max_rejected_fraction")
 _TRIED = 2  # pieces of advice that the owner would not follow, tried by themselves
 _TURNS = 5
 
@@ -53,39 +55,77 @@ def faults(soak: Soak, *, kind: str) -> Iterator[str]:
 
 
 def _case(case: Ugly, folder: pathlib.Path) -> Iterator[str]:
-    infer = ("beam_jobs.infer_schema", f"--input={case.location}", f"--label={LABEL}", "--overwrite")
-    schema, output = folder / "schema.json", folder / "out" / "1"
-    run = functools.partial(_run, (*infer, f"--output={schema}"), _OF_INFER + _OF_READING, folder)
-    answer, followed = _followed(run, case.owner, case.flags)
+    """Yields what is wrong with a case. What convert notes is followed too, from infer_schema on."""
+    run = _Commands(folder=folder, location=case.location)
+    flags = list(case.flags)
     if case.mend:
         name, mend = case.mend
-        if not answer.ended.code or name not in answer.said:
-            yield f"{name} is not named: {_end(answer)}"
+        refused = run.infer(*flags)
+        if not refused.ended.code or name not in refused.said:
+            yield f"{name} is not named: {_end(refused)}"
         mend()
-        answer, followed = _followed(run, case.owner, case.flags)
-    if answer.ended.code:
-        yield f"infer_schema, with {followed}: {_end(answer)}"
-        return
-    for flag in [flag for flag in answer.flags if not case.owner(flag)][:_TRIED]:
-        again = _run((*infer, f"--output={folder / 'tried.json'}", *followed, flag), (), folder)
-        if again.ended.code:
+    for _ in range(_TURNS):
+        inferred, flags = _followed(run.infer, case.owner, flags)
+        if inferred.ended.code and run.mends_input(inferred.said):
+            continue
+        if inferred.ended.code:
+            yield f"infer_schema, with {flags}: {_end(inferred)}"
+            return
+        _set_zone(folder / "schema.json", case.zone)
+        reading = [flag for flag in flags if flag[2:].partition("=")[0] in _OF_READING]
+        converted, _ = _followed(run.convert, lambda flag: "max_rejected" in flag, reading)
+        if converted.ended.code:
+            yield f"convert, with {reading}: {_end(converted)}"
+            return
+        late = [flag for flag in converted.flags if case.owner(flag) and flag not in flags]
+        if not late:
+            break
+        flags += late
+    yield from _wrong(case, folder / "out" / "1", json.loads((folder / "schema.json").read_text()))
+    for flag in [flag for flag in inferred.flags if not case.owner(flag)][:_TRIED]:
+        if (again := run.infer(*flags, flag)).ended.code:
             yield f"the advice {flag} fails: {_end(again)}"
-    reading = [flag for flag in followed if flag[2:].partition("=")[0] in _OF_READING]
-    _set_zone(schema, case.zone)
-    arguments = ("beam_jobs.convert", f"--input={case.location}", f"--schema={schema}", f"--output={output}")
-    run = functools.partial(_run, arguments, _OF_CONVERT, folder)
-    converted, followed = _followed(run, lambda flag: "max_rejected" in flag, reading)
-    if converted.ended.code:
-        yield f"convert, with {followed}: {_end(converted)}"
-        return
-    yield from _wrong(case, output, json.loads(schema.read_text()), answer.said + converted.said)
 
 
-def _run(arguments: Sequence[str], known: Sequence[str], folder: pathlib.Path, *more: str) -> _Answer:
-    ended = answer([*arguments, *more], folder / "output")
-    found = [found for found in _FLAG.finditer(ended.stdout + ended.stderr) if found[1] in known]
-    flags = [shlex.split(flag[0].rstrip(".,;:)"))[0] for flag in found]
-    return _Answer(ended=ended, flags=list(dict.fromkeys(flags)))
+@dataclasses.dataclass
+class _Commands:
+    """infer_schema and convert of what is at `location`."""
+
+    folder: pathlib.Path
+    location: pathlib.Path
+
+    def infer(self, *flags: str) -> _Answer:
+        return self._answer(
+            "infer_schema", f"--label={LABEL}", "--overwrite", f"--output={self._schema}", *flags
+        )
+
+    def convert(self, *flags: str) -> _Answer:
+        output = self.folder / "out" / "1"
+        shutil.rmtree(output, ignore_errors=True)
+        return self._answer("convert", f"--schema={self._schema}", f"--output={output}", *flags)
+
+    def mends_input(self, said: str) -> bool:
+        """Runs the command that a message advises, and takes what it wrote from then on."""
+        if not (found := _COMMAND.search(said)):
+            return False
+        subprocess.run(found[1], shell=True, check=True, cwd=self.folder)
+        self.location = self.folder / "fixed.csv"
+        return True
+
+    @property
+    def _schema(self) -> pathlib.Path:
+        return self.folder / "schema.json"
+
+    def _answer(self, command: str, *flags: str) -> _Answer:
+        ended = answer([f"beam_jobs.{command}", f"--input={self.location}", *flags], self.folder / "output")
+        return _Answer(ended=ended, flags=advised(ended.stdout + ended.stderr))
+
+
+def advised(said: str) -> list[str]:
+    """Returns the flags with their values that a command printed, as a shell would hand them on."""
+    found = [found for found in _FLAG.finditer(said) if (found[1] or found[2]) in _ADVISED]
+    flags = [shlex.split(flag[0] if flag[1] else flag[0].rstrip(".,;:)"))[0] for flag in found]
+    return list(dict.fromkeys(flags))
 
 
 def _followed(
@@ -114,7 +154,7 @@ def _set_zone(schema: pathlib.Path, zone: str) -> None:
     schema.write_text(json.dumps(document))
 
 
-def _wrong(case: Ugly, dataset: pathlib.Path, schema: Mapping, said: str) -> Iterator[str]:
+def _wrong(case: Ugly, dataset: pathlib.Path, schema: Mapping) -> Iterator[str]:
     """Yields what is not accounted for, or was changed without a word."""
     manifest = json.loads((dataset / "manifest.json").read_text())
     rejected = manifest["rows_rejected"]

@@ -116,7 +116,7 @@ def _walked(raw: pathlib.Path) -> dict[str, object]:
     """What os.walk and Python's csv find below `raw`, hidden files aside."""
     stored: dict[float, Cells] = {}
     for folder, _, names in os.walk(raw, followlinks=True):
-        for path in (pathlib.Path(folder, name) for name in names if not name.startswith((".", "_"))):
+        for path in (pathlib.Path(folder, name) for name in names if not name.startswith(".")):
             if path.exists() and len(path.parts) < len(raw.parts) + 3:
                 rows = csv.DictReader(path.read_text().splitlines())
                 stored |= {float(row[KEY]): row | {KEY: float(row[KEY])} for row in rows}

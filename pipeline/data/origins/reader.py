@@ -340,9 +340,9 @@ def text_rows(path: pathlib.Path, part: Entry, lines: Collection[int], line_ends
     left out; all are, where the file has another size than when it was converted.
     """
     try:
-        if not path.is_file() or path.stat().st_size != part.file_bytes or path.suffix in _UNREADABLE:
+        if not path.is_file() or path.stat().st_size != part.file_bytes or path.suffix.lower() in _UNREADABLE:
             return {}
-        with _COMPRESSED.get(path.suffix, open)(path, "rb") as file:
+        with _COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
             file.seek(part.start)
             found = _starting_on(_blocks(file, line_ends), lines)
     except (OSError, EOFError, ValueError):  # unreadable; no longer compressed; a name with a 0 in it

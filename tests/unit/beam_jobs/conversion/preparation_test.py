@@ -20,7 +20,7 @@ from beam_jobs.launch.outcome import REJECTED
 from beam_jobs.launch.run import Progress
 from beam_jobs.sources.source import Input, InputSplit, RawRows, Source
 from pipeline.base.errors import InputError
-from pipeline.data.schema.feature_types import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Datetime, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from tests.shared.conversions import plan_of
 
@@ -64,6 +64,14 @@ def test_bad_rows_are_rejected_once_with_origin_column_and_reason():
         ("data.csv", 102, "x", "not a number", "?"),
         ("data.csv", 103, "raw c", "not in the vocabulary", "c"),
     ]
+
+
+def test_a_time_beyond_python_s_is_rejected_with_its_text():
+    counts = pa.array([0, 1 << 40], pa.timestamp("s"))
+    rows = RawRows(columns=pa.record_batch({"t": counts}), sources="a.parquet", numbers=np.array([1, 2]))
+    [rejected] = preparation.type_rows(rows, Schema(name="s", features=(Datetime(name="t"),))).rejected
+    assert (rejected.row, rejected.reason) == (2, "no such date or time")
+    assert "1099511627776" in rejected.raw
 
 
 def test_a_row_is_typed_the_same_when_others_are_rejected():

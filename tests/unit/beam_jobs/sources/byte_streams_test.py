@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import lzma
 import pathlib
 
 import pyarrow as pa
@@ -36,6 +37,26 @@ def test_a_file_that_is_cut_short_or_misnamed_is_named(tmp_path: pathlib.Path, n
     with pytest.raises(InputError, match=name), ByteStream(str(tmp_path / name)) as stream:
         while stream.read(1 << 20):
             pass
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04" + bytes(99), "a ZIP archive or a spreadsheet; expected text. Unpack it, or save"),
+        (lzma.compress(TEXT), "xz.*Unpack it with xz -d"),
+        (b"PAR1" + bytes(99), "a Parquet file; expected text. Give --format=parquet"),
+    ],
+)
+def test_a_file_of_another_kind_is_called_so(tmp_path: pathlib.Path, content: bytes, message: str):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(InputError, match=message), ByteStream(str(tmp_path / "a.csv")) as stream:
+        stream.read(1 << 20)
+
+
+def test_an_ending_may_be_written_in_capitals(tmp_path: pathlib.Path):
+    (tmp_path / "A.CSV.GZ").write_bytes(gzip.compress(TEXT))
+    with ByteStream(str(tmp_path / "A.CSV.GZ")) as stream:
+        assert stream.read(len(TEXT)) == TEXT
 
 
 def test_a_line_without_end_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):

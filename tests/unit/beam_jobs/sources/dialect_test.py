@@ -40,6 +40,8 @@ def test_the_delimiter_parts_the_rows_into_equal_numbers_of_cells(delimiter: str
         ("1,5;2,7;3\n3,1;4,4;6\n", ";"),
         ("id,genres\n1,a|b\n2,a\n3,b|c|d\n", ","),
         ("text\nwords, and more\nwords\n", None),
+        ("size|town\n" + "".join(f"{n}|{n % 3}.5|Bern, CH\n" for n in range(20)), "|"),
+        ("text\n" + "words, and more\n" * 20, None),
     ],
 )
 def test_delimiters_within_cells_are_not_mistaken(text: str, delimiter: str | None):
