@@ -20,6 +20,7 @@ from pipeline.training.engine.step import Averages
 from pipeline.training.experiment import checks, example_weights, objective
 from pipeline.training.experiment.config import Experiment, parse
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
+from pipeline.training.experiment.model_code import as_recorded
 from pipeline.training.state import checkpoints as checkpoints_lib
 from pipeline.training.state import golden, run_record
 from pipeline.training.state import workdir as files
@@ -88,7 +89,8 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
     run = files.existing(workdir)
     record = run_record.read(run.run)
     run_record.check_files(run.path, record)
-    experiment, schema = parse(record.config), schema_lib.load(run.schema)
+    experiment = as_recorded(parse(record.config), record.model, run.path)
+    schema = schema_lib.load(run.schema)
     statistics = statistics_lib.read(run.statistics)[TRAIN]
     known = KnownRun(
         preprocess=build_preprocess(experiment.data, schema, statistics),
