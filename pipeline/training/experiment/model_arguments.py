@@ -5,6 +5,8 @@ import pathlib
 import sys
 from collections.abc import Callable, Mapping
 
+import keras
+
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.preprocess import ModelInputs
 from pipeline.training.experiment import config as config_lib
@@ -78,7 +80,8 @@ def parameters_of(function: Callable) -> tuple[Mapping[str, inspect.Parameter], 
         return _named(function)
     found: dict[str, inspect.Parameter] = {}
     for base in inspect.getmro(function):
-        if "__init__" not in vars(base):
+        # Among the bases of keras.Model are some that take no arguments, and hand none on (Keras 3.15).
+        if "__init__" not in vars(base) or not (base is function or issubclass(base, keras.Layer)):
             continue
         named, takes_more = _named(base.__init__)
         found = {**named, **found}

@@ -141,7 +141,8 @@ def _short(digest: object) -> str:
 
 def _module(args: config_lib.Model) -> ModelCode:
     module, _, attribute = args.name.partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+    parts = (*module.split("."), *attribute.split("."))
+    if module.endswith(".py") or not all(part.isidentifier() for part in parts):
         written = module.removesuffix(".py").strip("./").replace("/", ".")
         raise InputError(
             _KEY,

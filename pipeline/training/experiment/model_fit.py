@@ -87,7 +87,7 @@ def fit_model(
         data.tensors = {each.name: each for each in declared}
         features = made.output
     else:
-        features = made(keras.tree.pack_sequence_as(made.input, data.filled(declared)))
+        features = made(keras.tree.pack_sequence_as(_structure(made), data.filled(declared)))
     if not has_outputs:
         features = data.with_head(features, outputs)
     if declared is not None and features is made.output:
@@ -115,6 +115,11 @@ def _declared(model: keras.Model) -> list[keras.KerasTensor] | None:
         return list(model.inputs)
     except (AttributeError, ValueError, TypeError):  # Keras raises these where there are none
         return None
+
+
+def _structure(model: keras.Model) -> object:
+    """The inputs, in the lists and dicts in which a call takes them."""
+    return model.inputs[0] if isinstance(model, keras.Sequential) else model.input
 
 
 def _rescales(model: keras.Model) -> bool:
@@ -154,7 +159,7 @@ class _Data:
 
     def is_as_declared(self, model: keras.Model) -> bool:
         """Returns whether a dict of the data's tensors is what the model takes."""
-        declared, structure = _declared(model), model.input
+        declared, structure = _declared(model), _structure(model)
         names = [each.name for each in declared]
         if not isinstance(structure, list) and not (
             isinstance(structure, Mapping) and sorted(structure) == sorted(names)
