@@ -39,11 +39,21 @@ def _argv() -> Sequence[str]:
 def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
     """Declares the keys of the section `model` that only the command line has: they are a function's own.
 
-    Their values are read as Python literals, and as text where they are none.
+    Their values are read as Python literals, and as text where they are none. Where the command line names
+    another model than the file, the file's arguments are none of it, and are dropped.
     """
+    if not isinstance(config.get(OPEN), ConfigDict):
+        return config
+    flag = f"--config.{OPEN}.name="
+    names = [each.removeprefix(flag) for each in argv if each.startswith(flag)]
+    if names and names[-1] != config[OPEN].get("name"):
+        kept = {key.split(".")[1] for key in _overridden([*argv, *_argv()]) if key.startswith(f"{OPEN}.")}
+        with config.unlocked():
+            for name in set(config[OPEN]) - kept - {"name"}:
+                del config[OPEN][name]
     for key in _overridden(argv):
         *groups, name = key.split(".")
-        if groups[:1] != [OPEN] or not isinstance(config.get(OPEN), ConfigDict):
+        if groups[:1] != [OPEN]:
             continue
         with config.unlocked():
             place = config

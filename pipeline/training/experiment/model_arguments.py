@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import keras
 
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.preprocessing.preprocess import ModelInputs
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment.model_fit import Pixels
@@ -16,6 +16,7 @@ from pipeline.training.experiment.model_fit import Pixels
 OUTPUTS = frozenset({"outputs", "num_classes"})
 _APPLICATIONS = "keras.src.applications."
 _COLORS = 3
+_CORRECT = "Correct it in the config file or on the command line."
 
 
 def arguments_of(
@@ -33,7 +34,12 @@ def arguments_of(
     unknown = sorted(set(args.options) - known)
     if unknown and (not takes_any or not set(unknown).isdisjoint(_FROM_DATA | OUTPUTS)):
         expected = f"some of {', '.join(sorted(known))}" if known else "none: it takes no arguments"
-        raise _error(f"--config.model of '{args.name}'", ", ".join(unknown), expected)
+        raise InputError(
+            f"--config.model of '{args.name}'",
+            received=", ".join(unknown),
+            expected=expected,
+            action=did_you_mean(unknown[0], sorted(known), otherwise=_CORRECT, form="--config.model.{}"),
+        )
     given = {name: value for name, value in filled.items() if name in parameters}
     if given.get("image_shape", ()) is None:
         if parameters["image_shape"].default is inspect.Parameter.empty:
@@ -84,6 +90,10 @@ def parameters_of(function: Callable) -> tuple[Mapping[str, inspect.Parameter], 
         if "__init__" not in vars(base) or not (base is function or issubclass(base, keras.Layer)):
             continue
         named, takes_more = _named(base.__init__)
+        if base is not function and base.__module__.startswith("keras."):
+            # What it needs is its subclass's to give, as `inputs` of a functional model: that is a base of
+            # every such class as soon as one was built (Keras 3.15).
+            named = {name: each for name, each in named.items() if each.default is not each.empty}
         found = {**named, **found}
         if not takes_more:
             break
@@ -130,5 +140,4 @@ def _require_local(arguments: Mapping[str, object], function: Callable) -> None:
 
 
 def _error(thing: str, received: str, expected: str) -> InputError:
-    action = "Correct it in the config file or on the command line."
-    return InputError(thing, received=received, expected=expected, action=action)
+    return InputError(thing, received=received, expected=expected, action=_CORRECT)

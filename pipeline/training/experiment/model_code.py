@@ -31,6 +31,7 @@ from pipeline.training.state.workdir import Workdir
 
 _KEY = "--config.model.name"
 _OPTIONAL = {"keras_hub": "keras-hub", "keras_rs": "keras-rs"}  # packages of the extra `models`
+WEIGHTS = "weights"  # the argument of keras.applications that names a file
 _OURS = frozenset({"pipeline", "beam_jobs"})
 _NOT_OWN = tuple(pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
 # Whose classes a `.keras` file may name: Keras imports the modules that it finds in there.
@@ -120,6 +121,8 @@ def _changes(was: Mapping, is_: Mapping) -> Iterator[str]:
     if was.get("version") != is_.get("version"):
         was_version = f"{was.get('package')} {was.get('version')}"
         yield f"{is_.get('package')} {is_.get('version')}, where it was {was_version}"
+    if WEIGHTS in was and WEIGHTS in is_ and was[WEIGHTS] != is_[WEIGHTS]:
+        yield f"other first weights, SHA-256 {_short(is_[WEIGHTS])}, where it was {_short(was[WEIGHTS])}"
     if was.get("sha256") != is_.get("sha256"):
         yield f"another file, SHA-256 {_short(is_.get('sha256'))}, where it was {_short(was.get('sha256'))}"
     before, now = was.get("files") or {}, is_.get("files") or {}
@@ -154,7 +157,7 @@ def _module(args: config_lib.Model) -> ModelCode:
     found = _distribution(module.partition(".")[0], folder)
     load = functools.partial(_function, args.name, folder, file)
     if found:
-        record = {"name": args.name, "package": found.name, "version": found.version}
+        record = {"name": args.name, "package": found.name, "version": found.version, **_weights(args)}
         where = f"{found.name} {found.version}"
         return ModelCode(name=args.name, where=where, load=load, record=record, is_library=True)
     digests = _digests(folder, module)
@@ -165,6 +168,20 @@ def _module(args: config_lib.Model) -> ModelCode:
         record={"name": args.name, "folder": str(folder), "files": digests},
         files=tuple(folder / name for name in digests),
     )
+
+
+def _weights(args: config_lib.Model) -> dict[str, str]:
+    """The digest of the file that gives keras.applications its first weights, where there is one."""
+    file = pathlib.Path(str(args.options.get(WEIGHTS, "")))
+    return {WEIGHTS: files.sha256(file)} if file.is_file() else {}
+
+
+def without_first_weights(args: config_lib.Model) -> config_lib.Model:
+    """Returns what builds the same model where a checkpoint gives the weights: no file of them is needed."""
+    if not args.name.startswith("keras.applications:"):
+        return args
+    options = {name: value for name, value in args.options.items() if name != WEIGHTS}
+    return dataclasses.replace(args, options=options)
 
 
 def _found(module: str, args: config_lib.Model) -> tuple[pathlib.Path, pathlib.Path]:

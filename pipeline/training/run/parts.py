@@ -20,6 +20,7 @@ from pipeline.training.engine.step import Averages, inner_loop, train_step
 from pipeline.training.experiment import checks, optimizer, restore
 from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment.model import build_preprocess, fitted_model, learned_scale
+from pipeline.training.experiment.model_code import without_first_weights
 from pipeline.training.loop.clock import StepTimes
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.run.setup import Setup
@@ -59,8 +60,9 @@ def build(setup: Setup) -> Run:
     data_lib.check_augmentation(experiment.data, preprocess.inputs, replicas=replicas_in_sync)
     learned = learned_scale(experiment.loss, schema.label, statistics)
     with setup.strategy.scope():
+        is_begun = bool(checkpoints.newest_first(setup.workdir.checkpoints))
         fitted = fitted_model(
-            experiment.model,
+            without_first_weights(experiment.model) if is_begun else experiment.model,
             schema=schema,
             inputs=preprocess.inputs,
             precision=setup.precision,

@@ -137,6 +137,14 @@ def test_the_parameters_of_a_class_are_those_that_its_bases_take_too():
         def __init__(self, width=4, **kwargs):
             super().__init__(**kwargs)
 
+    class Functional(keras.Model):
+        def __init__(self, width=4, **kwargs):
+            x = keras.Input((3,))
+            super().__init__(inputs=x, outputs=keras.layers.Dense(width)(x), **kwargs)
+
+    for _ in range(2):  # Keras changes the bases of such a class when one is built
+        assert arguments_of(Model(name="f", options={}, seed=0), Functional, inputs=NOTHING, outputs=2) == {}
+        Functional()
     args = Model(name="net", options={"width": 2, "trainable": True}, seed=0)
     assert arguments_of(args, Net, inputs=NOTHING, outputs=2) == args.options
     with pytest.raises(InputError, match=r"received deep; expected some of .*width"):
