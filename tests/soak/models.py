@@ -56,7 +56,9 @@ _FEATURES = {
 def make_scratch(scratch: pathlib.Path) -> None:
     """Writes the datasets, the config and the own files."""
     for name, features in _FEATURES.items():
-        schema = Schema(name=name, features=(*features, Label(name="y", classes=("a", "b", "c"))))
+        schema = Schema(
+            name=name, features=(*features, Label(name="y", task="multiclass", classes=("a", "b", "c")))
+        )
         splits = {split: list(_rows(name, count)) for split, count in (("train", 96), ("test", 24))}
         if not (scratch / name).exists():
             write_dataset(scratch / name / "1.0.0", schema, splits)

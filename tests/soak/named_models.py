@@ -60,9 +60,9 @@ NAMED_MODELS = (
     _of_photos("DeiT", patch_size=8, num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=32),
     _of_photos(
         "ResNet",
-        input_conv_filters=(8,),
+        input_conv_filters=(64,),
         input_conv_kernel_sizes=(3,),
-        stackwise_num_filters=(8, 16),
+        stackwise_num_filters=(64, 64),
         stackwise_num_blocks=(1, 1),
         stackwise_num_strides=(1, 2),
         block_type="basic_block",

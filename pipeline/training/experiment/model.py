@@ -143,6 +143,8 @@ def _require_logits(code: ModelCode, model: keras.Model, outputs: int) -> None:
 
 def _activation(logits: keras.KerasTensor) -> str:
     layer = logits._keras_history.operation  # no public way leads from a tensor to its layer (Keras 3.15)
+    if inner := getattr(layer, "outputs", None):  # a model that was called as a layer
+        return _activation(inner[0])
     return getattr(getattr(layer, "activation", None), "__name__", "") or type(layer).__name__.lower()
 
 
@@ -222,7 +224,8 @@ def _model_error(
     is_its_own: bool,
 ) -> InputError:
     """Returns the error of the last of a model's own frames; its own ValueError is about its options."""
-    layers = [frame.f_locals.get("self") for frame, _ in own]
+    # A layer, or a model that is a class, has no name yet where its constructor fails.
+    layers = [frame.f_locals.get("self") for frame, _ in own if frame.f_code.co_name != "__init__"]
     layer = next((each for each in reversed(layers) if isinstance(each, keras.Layer)), None)
     if options is not None and layer is None and is_its_own and isinstance(error, ValueError | TypeError):
         return _error("--config.model", f"{code.name} with {options}", _line(str(error)))
