@@ -228,7 +228,7 @@ def _model_error(
     layers = [frame.f_locals.get("self") for frame, _ in own if frame.f_code.co_name != "__init__"]
     layer = next((each for each in reversed(layers) if isinstance(each, keras.Layer)), None)
     if options is not None and layer is None and is_its_own and isinstance(error, ValueError | TypeError):
-        return _error("--config.model", f"{code.name} with {options}", _line(str(error)))
+        return _error("--config.model", f"{code.name} with {options}", _line(str(error)).rstrip("."))
     frame, line = own[-1]
     where = f", layer {layer.name!r}" if layer is not None else ""
     return _failed(code, where, error, _line(str(error)), file=frame.f_code.co_filename, line=line)

@@ -18,7 +18,7 @@ import sys
 import sysconfig
 import traceback
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 import keras
 
@@ -34,6 +34,8 @@ _OPTIONAL = {"keras_hub": "keras-hub", "keras_rs": "keras-rs"}  # packages of th
 WEIGHTS = "weights"  # the argument of keras.applications that names a file
 _OURS = frozenset({"pipeline", "beam_jobs"})
 _NOT_OWN = tuple(pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
+_INSTALLED = tuple(pathlib.Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+_ROOT = pathlib.Path(__file__).parents[3]  # of Penstock
 # Whose classes a `.keras` file may name: Keras imports the modules that it finds in there.
 _TRUSTED = ("keras", "keras_hub", "keras_rs", "models", "builtins")
 
@@ -99,8 +101,7 @@ def as_recorded(experiment: Experiment, recorded: Mapping, workdir: pathlib.Path
     """Returns the experiment with what the run in `workdir` recorded of its model's code."""
     if recorded.get("name") != experiment.model.name:
         return experiment
-    folder = str(recorded.get("folder") or experiment.model.folder)
-    model = dataclasses.replace(experiment.model, recorded=recorded, folder=folder, workdir=workdir)
+    model = dataclasses.replace(experiment.model, recorded=recorded, workdir=workdir)
     return dataclasses.replace(experiment, model=model)
 
 
@@ -186,9 +187,8 @@ def without_first_weights(args: config_lib.Model) -> config_lib.Model:
 
 def _found(module: str, args: config_lib.Model) -> tuple[pathlib.Path, pathlib.Path]:
     """The folder from which a module is imported, and its file."""
-    first = [pathlib.Path(args.folder).resolve()] if args.folder else []
-    folders = [*first, pathlib.Path.cwd(), *(pathlib.Path(each or ".").resolve() for each in sys.path)]
-    for folder in dict.fromkeys(each for each in folders if each not in _NOT_OWN):
+    first = [pathlib.Path(str(each)) for each in (args.recorded.get("folder"), args.folder) if each]
+    for folder in dict.fromkeys([*first, *_folders()]):
         if file := _file_of(folder, module):
             return folder, file
     top = module.partition(".")[0]
@@ -208,6 +208,12 @@ def _found(module: str, args: config_lib.Model) -> tuple[pathlib.Path, pathlib.P
         if args.recorded
         else "Correct the name, or put the file's folder into PYTHONPATH.",
     )
+
+
+def _folders() -> list[pathlib.Path]:
+    """Where Python finds what is not its own: the working directory, PYTHONPATH, what is installed."""
+    found = [pathlib.Path.cwd(), *(pathlib.Path(each or ".").resolve() for each in sys.path)]
+    return [each for each in dict.fromkeys(found) if each not in _NOT_OWN]
 
 
 def _file_of(folder: pathlib.Path, module: str) -> pathlib.Path | None:
@@ -244,8 +250,26 @@ def _digests(folder: pathlib.Path, module: str) -> dict[str, str]:
         if file is None or str(file.relative_to(folder)) in found:
             continue
         found[str(file.relative_to(folder))] = files.sha256(file)
-        ahead += [each for each in _imports(file, name) if each.partition(".")[0] not in _OURS]
+        imported = [each for each in _imports(file, name) if each.partition(".")[0] not in _OURS]
+        _require_beside(folder, file, {each.partition(".")[0] for each in imported})
+        ahead += imported
     return dict(sorted(found.items()))
+
+
+def _require_beside(folder: pathlib.Path, file: pathlib.Path, packages: Set[str]) -> None:
+    """Raises InputError for an import of own code elsewhere: another process might not find it."""
+    others = [each for each in _folders() if each not in (folder, _ROOT, *_INSTALLED)]
+    for package in sorted(packages - sys.stdlib_module_names):
+        if _file_of(folder, package) or (folder / package).is_dir():
+            continue
+        found = [each for each in others if _file_of(each, package) and not _distribution(package, each)]
+        if found:
+            raise InputError(
+                f"model code {file}",
+                received=f"an import of {package} in {found[0]}",
+                expected=f"modules in {folder}, whose digests run.json holds, or installed libraries",
+                action=f"Put {package} there, or install it.",
+            )
 
 
 def _imports(file: pathlib.Path, module: str) -> Iterator[str]:

@@ -102,6 +102,17 @@ def test_code_that_was_moved_is_found_on_pythonpath(tmp_path):
     assert model_code.locate(args).load()() == 7
 
 
+def test_own_code_elsewhere_is_refused_as_another_process_might_not_find_it(tmp_path):
+    written(tmp_path / "here", user="import far_helper\n" + BUILD)
+    args = named("user:build", tmp_path / "here")
+    assert list(model_code.locate(args).record["files"]) == ["user.py"]  # its import tells what is missing
+    sys.path.append(str(written(tmp_path / "there", far_helper="")))
+    with pytest.raises(
+        InputError, match=r"user\.py: received an import of far_helper in .*there; .*Put far_h"
+    ):
+        model_code.locate(args)
+
+
 def test_a_library_is_known_by_its_version():
     name = "keras.applications:ResNet50V2"
     code = model_code.locate(named(name))
