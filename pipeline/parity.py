@@ -89,7 +89,11 @@ def _comparisons() -> "Iterator[Comparison]":
     from pipeline.training.experiment.restore import restore_model
     from pipeline.training.parity import layers, subject, updates
 
-    experiment = config_lib.parse(_CONFIG.value.to_dict()) if _CONFIG.value else None
+    experiment = (
+        config_lib.parse(_CONFIG.value.to_dict(), config_file=flags.FLAGS["config"].config_filename)
+        if _CONFIG.value
+        else None
+    )
     many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
     one = strategy.create("one_device", logical_devices=updates.PARTS)
     run = restore_model(pathlib.Path(_WORKDIR.value)) if _WORKDIR.value else None

@@ -133,7 +133,7 @@ def main(argv: Sequence[str]) -> int:
     flags_lib.check_local_files({"json": _JSON.value})
     workdir = flags_lib.local_directory("workdir", _WORKDIR.value)
     scaling, values = _rate_scaling(), _CONFIG.value.to_dict()
-    experiment = config_lib.parse(scaling.scaled(values))
+    experiment = config_lib.parse(scaling.scaled(values), config_file=flags.FLAGS["config"].config_filename)
     dataset = window.open_window(_DATASET.value)
     selection.selected_ranges(dataset, experiment.data.split)
     evaluation_splits.validation_split(experiment.evaluation, dataset)

@@ -19,8 +19,9 @@ def get_config() -> Config:
     config.seed = 0  # of weights, order and augmentation
     config.global_batch = 128  # examples a step, over all replicas
 
-    # `name` is one of models/registry.py; the rest are that function's own keyword
-    # arguments, as in --config.model.dropout=0.1.
+    # `name` is one of models/registry.py, module:function of your own, keras.applications:NAME,
+    # keras_hub:NAME or a .keras file; the rest are that function's own keyword arguments, as in
+    # --config.model.dropout=0.1 (docs/training.md).
     config.model = {"name": ""}
 
     # More datasets of the same schema to train on: (directory, split, weight) each; see

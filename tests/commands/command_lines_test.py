@@ -86,6 +86,11 @@ COMMANDS = {
         lacking=([CONFIG], "--dataset"),
         unreadable=["--workdir=nowhere"],
     ),
+    "pipeline.conform": Commanded(
+        wrong_type="--config.train.steps=many",
+        lacking=([CONFIG], "--dataset"),
+        unreadable=[CONFIG, "--dataset=nowhere"],
+    ),
     "pipeline.retrain": Commanded(
         wrong_type="--config.keep.versions=many",
         lacking=(["--config=pipeline/configs/retraining/base.py"], "--root"),

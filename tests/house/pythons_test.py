@@ -20,6 +20,7 @@ LOCKS = [
     "requirements",
     "requirements/dev",
     "requirements/gcp",
+    "requirements/models",
     "requirements/tpu",
     "requirements/peers",
 ]

@@ -6,15 +6,17 @@ import inspect
 import pathlib
 import re
 import runpy
+import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict, config_dict, config_flags
 
 from pipeline.base.errors import InputError, answer, did_you_mean
 
 _CONFIG = "config"
+OPEN = "model"  # the section whose keys are not listed: any keyword argument of a model's function
 _CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
 
@@ -26,8 +28,48 @@ def define_config(meaning: str) -> flags.FlagHolder:
         raise SystemExit(answer(cannot_open_flagfile(error))) from None
     parser = flags.FLAGS[_CONFIG].parser
     parse = parser.parse
-    parser.parse = lambda path: parse(config_file(path))
+    parser.parse = lambda path: _with_open_keys(parse(config_file(path)), _argv())
     return holder
+
+
+def _argv() -> Sequence[str]:
+    return flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False)
+
+
+def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
+    """Declares the keys of the section `model` that only the command line has: they are a function's own.
+
+    Their values are read as Python literals, and as text where they are none. Where the command line names
+    another model than the file, the file's arguments are none of it, and are dropped.
+    """
+    if not isinstance(config.get(OPEN), ConfigDict):
+        return config
+    flag = f"--config.{OPEN}.name="
+    names = [each.removeprefix(flag) for each in argv if each.startswith(flag)]
+    if names and names[-1] != config[OPEN].get("name"):
+        kept = {key.split(".")[1] for key in _overridden([*argv, *_argv()]) if key.startswith(f"{OPEN}.")}
+        with config.unlocked():
+            for name in set(config[OPEN]) - kept - {"name"}:
+                del config[OPEN][name]
+    for key in _overridden(argv):
+        *groups, name = key.split(".")
+        if groups[:1] != [OPEN]:
+            continue
+        with config.unlocked():
+            place = config
+            for group in groups:
+                if group not in place:
+                    place[group] = ConfigDict()
+                place = place[group]
+            if isinstance(place, ConfigDict) and name not in place:
+                place[name] = config_dict.placeholder(object)
+    return config
+
+
+def _overridden(argv: Sequence[str]) -> list[str]:
+    """The keys that a command line sets, in order."""
+    given = (argument.removeprefix("--config.") for argument in argv if argument.startswith("--config."))
+    return [each.partition("=")[0] for each in given]
 
 
 def config_file(path: str) -> str:
@@ -80,12 +122,11 @@ def swept(config: ConfigDict, values: Mapping[str, str]) -> ConfigDict:
     """
     _check_swept(config, values)
     argv = ["sweep", *(f"--config.{key}={value}" for key, value in values.items())]
+    copied = _with_open_keys(config.copy_and_resolve_references(), argv)
     holders = flags.FlagValues()
     try:
         with clear_config_errors(argv):
-            holder = config_flags.DEFINE_config_dict(
-                _CONFIG, config.copy_and_resolve_references(), flag_values=holders, sys_argv=argv
-            )
+            holder = config_flags.DEFINE_config_dict(_CONFIG, copied, flag_values=holders, sys_argv=argv)
             holders(argv)
             return holder.value
     except flags.Error as error:
@@ -100,18 +141,14 @@ def swept(config: ConfigDict, values: Mapping[str, str]) -> ConfigDict:
 def _check_swept(config: ConfigDict, values: Mapping[str, str]) -> None:
     known = [name for name, _ in config_leaves(config.to_dict())]
     for key in values:
-        if key not in known:
+        if key not in known and not key.startswith(f"{OPEN}."):
             raise _no_such_key(f"--sweep=config.{key}", key, known, form="config.{}")
 
 
 def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
     """Names the first override whose key the config does not have."""
     known = _known_keys(argv)
-    given = [
-        argument.removeprefix("--config.").partition("=")[0]
-        for argument in argv
-        if argument.startswith("--config.")
-    ]
+    given = _overridden(argv)
     wrong = next((key for key in given if key not in known), None)
     if wrong is None:
         return InputError(

@@ -222,7 +222,8 @@ class ModelInputs:
 
     `image`: [batch, height, width, channels] of `image_dtype`; `numeric`: finite float32 [batch, numeric];
     `categories`: int32 [batch, len(cardinalities)], each column below its cardinality; and by its name each
-    sequence, int32 [batch, length], each id below its size, 0 = padding.
+    sequence, int32 [batch, length], each id below its size, 0 = padding. `columns` says which columns of
+    `numeric` and `categories` are a feature's.
     """
 
     image_shape: tuple[int, int, int] | None  # height, width, channels
@@ -231,6 +232,7 @@ class ModelInputs:
     sequences: Mapping[str, tuple[int, int]]  # length and size
     image_dtype: str = "uint8"
     image_rescaling: tuple[float, float] | None = RESCALING  # scale and offset that are left to the model
+    columns: Mapping[str, Mapping[str, tuple[int, ...]]] = dataclasses.field(default_factory=dict)
 
 
 class Preprocess(tf.Module):
@@ -275,6 +277,7 @@ class Preprocess(tf.Module):
             sequences={part.feature: (part.length, part.size) for part in sequences},
             image_dtype=require_image_dtype(image_dtype),
             image_rescaling=rescaling_left(image_dtype),
+            columns={name: _places(features) for name, features in self._columns_of.items()},
         )
 
     @property
@@ -311,6 +314,14 @@ class Preprocess(tf.Module):
 def _names(features: Sequence[str], width: int) -> list[str]:
     """The feature name of each column: one feature has all columns, or each feature has one."""
     return list(features) * width if len(features) == 1 else list(features)
+
+
+def _places(features: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The columns of each feature, of which `features` holds one a column."""
+    return {
+        name: tuple(place for place, each in enumerate(features) if each == name)
+        for name in dict.fromkeys(features)
+    }
 
 
 def _transformed(

@@ -8,6 +8,7 @@ import dataclasses
 import decimal
 import json
 import math
+import pathlib
 from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError, did_you_mean, unknown_name
@@ -48,11 +49,20 @@ class Data:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Model:
-    """A function of models/registry.py, its own keyword arguments, and the seed of its weights."""
+    """What builds a model (see model_code.py), its own keyword arguments, and the seed of its weights.
+
+    Attributes:
+      folder: that of the config file, where own code is looked for first.
+      recorded: what run.json says of the code; empty: the run begins.
+      workdir: of the run that recorded it.
+    """
 
     name: str
     options: Values
     seed: int
+    folder: str = ""
+    recorded: Values = dataclasses.field(default_factory=dict)
+    workdir: pathlib.Path | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -126,8 +136,11 @@ class Experiment:
     given: Values
 
 
-def parse(config: Values) -> Experiment:
+def parse(config: Values, *, config_file: str = "") -> Experiment:
     """Parses the values of a config file, or those that run.json holds.
+
+    Args:
+      config_file: as `--config` names it; own code is looked for in its folder first.
 
     Raises:
       InputError: a key is unknown or missing, or a value is none that a run can have.
@@ -150,7 +163,12 @@ def parse(config: Values) -> Experiment:
             image_dtype=values["image_dtype"],
             augmentation=Augmentation(**values["augmentation"]),
         ),
-        model=Model(name=options.pop("name", ""), options=options, seed=seed),
+        model=Model(
+            name=options.pop("name", ""),
+            options=options,
+            seed=seed,
+            folder=str(pathlib.Path(config_file.partition(":")[0]).parent.resolve()) if config_file else "",
+        ),
         loss=section(Loss, train),
         train=section(Train, train),
         optimizer=section(Optimizer, values["optimizer"]),

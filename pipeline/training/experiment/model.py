@@ -1,29 +1,33 @@
 """The preprocessing and the model that a config and a dataset ask for."""
 
 import contextlib
+import dataclasses
 import fnmatch
-import inspect
 import pathlib
 import re
 import sysconfig
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import keras
 
 from models.registry import MODELS
-from pipeline.base.errors import InputError, unknown_name
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import NumericSummary, SplitStatistics
 from pipeline.data.preprocessing.preprocess import LabelScale, ModelInputs, Preprocess, label_scale
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import config as config_lib
-from pipeline.training.experiment import example_weights
+from pipeline.training.experiment import example_weights, model_code
+from pipeline.training.experiment.model_arguments import OUTPUTS, arguments_of, pixels_of
+from pipeline.training.experiment.model_code import ModelCode
+from pipeline.training.experiment.model_fit import FittedModel, fit_model
 from pipeline.training.tasks.registry import task_of
 
 _WITHOUT_UNIT = LabelScale()
+_NOT_LOGITS = ("softmax", "sigmoid", "log_softmax", "hard_sigmoid")
 # Squared and divided by a batch, or added up over one, they stay within float32's 1e-38 to 3e38.
 _LEAST_SPREAD, _LARGEST_SPREAD = 1e-18, 1e17
 
@@ -59,53 +63,89 @@ def build_model(
       InputError: there is no such model, it lacks an input or an option, or refuses an option's value; or it
         is none that can be trained on this label.
     """
-    name, options = args.name, args.options
-    if name not in MODELS:
-        raise unknown_name(
-            "--config.model.name",
-            name,
-            MODELS,
-            otherwise="Correct it in the config file or on the command line, or add the model to MODELS in "
-            "models/registry.py.",
+    return fitted_model(args, schema=schema, inputs=inputs, precision=precision, scale=scale).model
+
+
+def fitted_model(
+    args: config_lib.Model,
+    *,
+    schema: Schema,
+    inputs: ModelInputs,
+    precision: Precision,
+    scale: LabelScale = _WITHOUT_UNIT,
+) -> FittedModel:
+    """Builds a model as `build_model` does; returns it with notes on how it was fitted to data and task."""
+    code = model_code.locate(args)
+    function = code.load()
+    outputs = task_of(schema.label).logits(schema.label)
+    arguments = arguments_of(args, function, inputs=inputs, outputs=outputs)
+
+    def make() -> keras.Model:
+        keras.utils.set_random_seed(args.seed)  # the weights' start is part of the experiment
+        return _require_model(code, function(**arguments))
+
+    with precision.scope(), naming_layer(code, args.options):
+        fitted = fit_model(
+            make,
+            thing=f"--config.model.name={args.name}",
+            where=code.where,
+            inputs=inputs,
+            outputs=outputs,
+            has_outputs=args.name in MODELS or not OUTPUTS.isdisjoint(arguments),
+            pixels=pixels_of(function),
         )
-    _require_fitting_options(name, options)
-    keras.utils.set_random_seed(args.seed)  # the weights' start is part of the experiment
-    with precision.scope(), naming_layer(name, options):
-        outputs = task_of(schema.label).logits(schema.label)
-        model = MODELS[name](outputs=outputs, **_sizes(name, inputs), **options)
-        _require_logits(name, model, outputs)
-        return model if scale == _WITHOUT_UNIT else _in_unit(model, scale)
+        _require_logits(code, fitted.model, outputs)
+        if scale == _WITHOUT_UNIT:
+            return fitted
+        return dataclasses.replace(fitted, model=_in_unit(fitted.model, scale))
 
 
-def _require_logits(name: str, model: keras.Model, outputs: int) -> None:
+def _require_model(code: ModelCode, made: object) -> keras.Model:
+    if isinstance(made, keras.Model):
+        return made
+    raise _error(
+        f"--config.model.name={code.name}",
+        f"an object of the class {type(made).__name__}",
+        "a keras.Model",
+        action=f"In {code.where}, return a keras.Model, such as keras.Model(inputs, outputs).",
+    )
+
+
+def _require_logits(code: ModelCode, model: keras.Model, outputs: int) -> None:
     """Raises InputError for a model that has nothing to train, or other logits than float32 [batch, outputs].
 
     A loss of fewer bits stands still, and so would the export; one of another shape may pair wrongly.
     """
-    thing = f"--config.model.name={name}"
-    if not isinstance(model, keras.Model) or getattr(model, "output", None) is None:
-        written = inspect.getsourcefile(MODELS[name])
-        raise _error(
-            thing,
-            f"an object of the class {type(model).__name__}, whose outputs are not known",
-            "a keras.Model(inputs, outputs)",
-            action=f"In {written}, call layers on keras.Input of each feature, and return such a model.",
-        )
+    thing, correct = f"--config.model.name={code.name}", f"Correct the model, in {code.where}."
     logits = model.output
     if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, outputs):
         received = f"of shape {list(logits.shape)}" if isinstance(logits, keras.KerasTensor) else repr(logits)
         expected = f"one tensor of shape [None, {outputs}]"
-        raise _error(f"{thing}, its logits", received, expected, action="Correct the model, in models/.")
+        raise _error(f"{thing}, its logits", received, expected, action=correct)
     if logits.dtype != "float32":
         raise _error(
             f"{thing}, its logits",
             logits.dtype,
             "float32 under every precision",
-            action='Give the last layer dtype="float32" where the model is built, in models/.',
+            action=f'Give the last layer dtype="float32" where the model is built, in {code.where}.',
+        )
+    if (activation := _activation(logits)) in _NOT_LOGITS:
+        raise _error(
+            f"{thing}, its logits",
+            f"what a {activation} gives",
+            "logits: the loss and the predictions apply it themselves, exactly",
+            action=f"Take {activation} off the last layer, in {code.where}.",
         )
     if not model.trainable_variables:
         expected = "one that has some"
-        raise _error(thing, "a model without a trainable weight", expected, action="Correct it, in models/.")
+        raise _error(thing, "a model without a trainable weight", expected, action=correct)
+
+
+def _activation(logits: keras.KerasTensor) -> str:
+    layer = logits._keras_history.operation  # no public way leads from a tensor to its layer (Keras 3.15)
+    if inner := getattr(layer, "outputs", None):  # a model that was called as a layer
+        return _activation(inner[0])
+    return getattr(getattr(layer, "activation", None), "__name__", "") or type(layer).__name__.lower()
 
 
 def learned_scale(loss: config_lib.Loss, label: Label, statistics: SplitStatistics) -> LabelScale:
@@ -137,30 +177,6 @@ def _in_unit(model: keras.Model, scale: LabelScale) -> keras.Model:
     return keras.Model(model.inputs, unit(model.output), name=model.name)
 
 
-def _sizes(name: str, inputs: ModelInputs) -> dict[str, object]:
-    sizes = {key: value for key, value in vars(inputs).items() if key in _parameters(MODELS[name])}
-    if sizes.get("image_shape", ()) is None:
-        raise _error("--config.model.name", f"'{name}', which needs images", "a model for tabular data")
-    return sizes
-
-
-def _require_fitting_options(name: str, options: config_lib.Values) -> None:
-    given = {*inspect.get_annotations(ModelInputs), "outputs"}
-    known = _parameters(MODELS[name]) - given
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise _error(f"--config.model of '{name}'", ", ".join(unknown), f"some of {', '.join(sorted(known))}")
-    parameters = inspect.signature(MODELS[name]).parameters
-    lacking = [key for key in known - set(options) if parameters[key].default is inspect.Parameter.empty]
-    if lacking:
-        expected = f"a value of {', '.join(sorted(lacking))}, which ModelInputs does not hold"
-        raise _error(f"--config.model of '{name}'", "none", expected)
-
-
-def _parameters(function: Callable) -> set[str]:
-    return set(inspect.signature(function).parameters)
-
-
 def _error(
     thing: str,
     received: str,
@@ -181,26 +197,26 @@ _OTHERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(pathl
 
 
 @contextlib.contextmanager
-def naming_layer(name: str, options: config_lib.Values | None = None) -> Iterator[None]:
-    """Raises InputError where the code of the model `name` fails in the block: its layer, file and line."""
+def naming_layer(code: ModelCode, options: config_lib.Values | None = None) -> Iterator[None]:
+    """Raises InputError where the code of a model fails in the block: its layer, file and line."""
     try:
         yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
         frames = list(traceback.walk_tb(error.__traceback__))
-        own = [each for each in frames if _is_of_model(each[0], name)]
+        own = [each for each in frames if _is_of_model(each[0], code)]
         if type(error).__name__ == "ResourceExhaustedError":  # a device's memory, no mistake
             raise
-        if found := _graph_error(name, error):
+        if found := _graph_error(code, error):
             raise found from None
         if own:
-            raise _model_error(name, options, error, own, is_its_own=own[-1] == frames[-1]) from None
+            raise _model_error(code, options, error, own, is_its_own=own[-1] == frames[-1]) from None
         raise
 
 
 def _model_error(
-    name: str,
+    code: ModelCode,
     options: config_lib.Values | None,
     error: Exception,
     own: Sequence[tuple[types.FrameType, int]],
@@ -208,19 +224,20 @@ def _model_error(
     is_its_own: bool,
 ) -> InputError:
     """Returns the error of the last of a model's own frames; its own ValueError is about its options."""
-    layers = [frame.f_locals.get("self") for frame, _ in own]
+    # A layer, or a model that is a class, has no name yet where its constructor fails.
+    layers = [frame.f_locals.get("self") for frame, _ in own if frame.f_code.co_name != "__init__"]
     layer = next((each for each in reversed(layers) if isinstance(each, keras.Layer)), None)
     if options is not None and layer is None and is_its_own and isinstance(error, ValueError | TypeError):
-        return _error("--config.model", f"{name} with {options}", _line(str(error)))
+        return _error("--config.model", f"{code.name} with {options}", _line(str(error)).rstrip("."))
     frame, line = own[-1]
     where = f", layer {layer.name!r}" if layer is not None else ""
-    return _failed(name, where, error, _line(str(error)), file=frame.f_code.co_filename, line=line)
+    return _failed(code, where, error, _line(str(error)), file=frame.f_code.co_filename, line=line)
 
 
-def _graph_error(name: str, error: Exception) -> InputError | None:
+def _graph_error(code: ModelCode, error: Exception) -> InputError | None:
     """Returns the error of an operation whose place in the model's code TensorFlow tells in the message."""
-    folder, text = pathlib.Path(inspect.getsourcefile(MODELS[name])).parent, str(error)
-    places = [each for each in _PLACES.findall(text) if pathlib.Path(each[0]).parent == folder]
+    text = str(error)
+    places = [each for each in _PLACES.findall(text) if code.owns(each[0])]
     if not places:
         return None
     node = _NODE.search(text)
@@ -228,33 +245,35 @@ def _graph_error(name: str, error: Exception) -> InputError | None:
         return None
     said = _line(_PLACES.split(text)[-1].partition("\n\n")[2].partition("[[")[0] or text)
     file, line = places[-1]
-    return _failed(name, f", operation '{node[1]}'", error, said, file=file, line=int(line))
+    return _failed(code, f", operation '{node[1]}'", error, said, file=file, line=int(line))
 
 
 def _line(text: str) -> str:
     return " ".join(_ESCAPES.sub("", text).split())
 
 
-def _failed(name: str, where: str, error: Exception, said: str, *, file: str, line: int) -> InputError:
+def _failed(code: ModelCode, where: str, error: Exception, said: str, *, file: str, line: int) -> InputError:
     action = f"Correct {file}, line {line}."
+    if code.is_library:
+        action = "Choose other values of --config.model, or another size of the data."
     if _PRECISIONS.search(said):
         action += (
             " A layer casts what is not its input to self.compute_dtype; --precision=float32 needs no cast."
         )
     return _error(
-        f"--config.model.name={name}{where}",
+        f"--config.model.name={code.name}{where}",
         f"{type(error).__name__}: {said}",
         "a model that can be built and run",
         action=action,
     )
 
 
-def _is_of_model(frame: types.FrameType, name: str) -> bool:
-    """Returns whether the code is in the folder of the model's function, or of a layer of no library."""
-    file, function = frame.f_code.co_filename, inspect.getsourcefile(MODELS[name])
-    if pathlib.Path(file).parent == pathlib.Path(function).parent:
-        return True
-    return isinstance(frame.f_locals.get("self"), keras.Layer) and not file.startswith(_OTHERS)
+def _is_of_model(frame: types.FrameType, code: ModelCode) -> bool:
+    """Returns whether the code is the model's, or that of a layer of no library."""
+    file = frame.f_code.co_filename
+    return code.owns(file) or (
+        isinstance(frame.f_locals.get("self"), keras.Layer) and not file.startswith(_OTHERS)
+    )
 
 
 # --- Variables of a model, chosen by patterns of their names.

@@ -20,6 +20,7 @@ from pipeline.training.engine.step import Averages
 from pipeline.training.experiment import checks, example_weights, objective
 from pipeline.training.experiment.config import Experiment, parse
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
+from pipeline.training.experiment.model_code import as_recorded, without_first_weights
 from pipeline.training.state import checkpoints as checkpoints_lib
 from pipeline.training.state import golden, run_record
 from pipeline.training.state import workdir as files
@@ -45,10 +46,17 @@ class KnownRun:
         """The scale by which the model learns the labels."""
         return learned_scale(self.experiment.loss, self.schema.label, self.statistics)
 
-    def new_model(self, precision: Precision | None = None) -> keras.Model:
-        """Builds the model with its first weights; None: in the run's own precision."""
+    def new_model(
+        self, precision: Precision | None = None, *, with_first_weights: bool = False
+    ) -> keras.Model:
+        """Builds the model; None: in the run's own precision.
+
+        Args:
+          with_first_weights: those that training began with, whose file must be there if one gave them.
+        """
+        args = self.experiment.model
         return build_model(
-            self.experiment.model,
+            args if with_first_weights else without_first_weights(args),
             schema=self.schema,
             inputs=self.preprocess.inputs,
             precision=precision or Precision(**self.record.precision),
@@ -88,7 +96,8 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
     run = files.existing(workdir)
     record = run_record.read(run.run)
     run_record.check_files(run.path, record)
-    experiment, schema = parse(record.config), schema_lib.load(run.schema)
+    experiment = as_recorded(parse(record.config), record.model, run.path)
+    schema = schema_lib.load(run.schema)
     statistics = statistics_lib.read(run.statistics)[TRAIN]
     known = KnownRun(
         preprocess=build_preprocess(experiment.data, schema, statistics),

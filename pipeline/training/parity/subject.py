@@ -15,6 +15,7 @@ from pipeline.training.engine.precision import FLOAT32, Precision
 from pipeline.training.experiment import data, objective
 from pipeline.training.experiment.config import Experiment
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
+from pipeline.training.experiment.model_code import without_first_weights
 from pipeline.training.experiment.restore import RestoredRun
 from pipeline.training.replay.stream import Batch, TrainingStream, open_stream
 from pipeline.training.tasks.objective import Objective
@@ -48,8 +49,9 @@ class Subject:
         """A new model with these weights; its dropout drops nothing, so that it computes the same twice."""
         if not tf.distribute.has_strategy():  # whose scope it would spoil (TensorFlow 2.21)
             keras.utils.clear_session(free_memory=False)  # layers have the same names in every model
+        args = self.experiment.model
         made = build_model(
-            self.experiment.model,
+            args if self.weights is None else without_first_weights(args),
             schema=self.schema,
             inputs=self.stream.preprocess.inputs,
             precision=precision,

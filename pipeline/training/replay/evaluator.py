@@ -192,7 +192,7 @@ class StepEvaluators:
         if run.record.warm_start:
             step = run.record.warm_start["step"]
             return restore.restore_model(run.workdir.start.path, checkpoint=f"{step}").model.get_weights()
-        return run.new_model().get_weights()
+        return run.new_model(with_first_weights=True).get_weights()
 
 
 def _has(workdir: Workdir, step: int) -> bool:

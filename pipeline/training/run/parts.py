@@ -19,7 +19,8 @@ from pipeline.training.engine.evaluation import Evaluator, logits_of
 from pipeline.training.engine.step import Averages, inner_loop, train_step
 from pipeline.training.experiment import checks, optimizer, restore
 from pipeline.training.experiment import data as data_lib
-from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
+from pipeline.training.experiment.model import build_preprocess, fitted_model, learned_scale
+from pipeline.training.experiment.model_code import without_first_weights
 from pipeline.training.loop.clock import StepTimes
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.run.setup import Setup
@@ -34,6 +35,7 @@ class Run:
     worker: int  # 0: the chief
     preprocess: Preprocess
     model: keras.Model  # with its optimizer
+    model_notes: tuple[str, ...]  # lines on how it was fitted to data and task
     averages: Averages | None  # of its weights, if the run keeps some
     scale: LabelScale
     learned: LabelScale  # by which the model learns the labels
@@ -58,13 +60,15 @@ def build(setup: Setup) -> Run:
     data_lib.check_augmentation(experiment.data, preprocess.inputs, replicas=replicas_in_sync)
     learned = learned_scale(experiment.loss, schema.label, statistics)
     with setup.strategy.scope():
-        model = build_model(
-            experiment.model,
+        is_begun = bool(checkpoints.newest_first(setup.workdir.checkpoints))
+        fitted = fitted_model(
+            without_first_weights(experiment.model) if is_begun else experiment.model,
             schema=schema,
             inputs=preprocess.inputs,
             precision=setup.precision,
             scale=learned,
         )
+        model = fitted.model
         strategy.adapt_to_replicas(model, replicas=replicas_in_sync)
         model.optimizer = optimizer.build(
             experiment.optimizer,
@@ -87,6 +91,7 @@ def build(setup: Setup) -> Run:
         worker=strategy.worker(setup.strategy),
         preprocess=preprocess,
         model=model,
+        model_notes=fitted.notes,
         averages=averages,
         scale=label_scale(schema.label, statistics),
         learned=learned,

@@ -49,6 +49,7 @@ def describe(
     jit_compile: bool,
     total_steps: int,
     damaged_records: int,
+    model: Mapping[str, object] | None = None,
     mixture_digests: tuple[str, ...] = (),
     warm_start: Mapping[str, object] | None = None,
 ) -> RunRecord:
@@ -64,6 +65,7 @@ def describe(
         warm_start=dict(warm_start or {}),
         config_file=request.config_file,
         config=request.experiment.given,
+        model=dict(model or {}),
         mixture_digests=mixture_digests,
         strategy=name_of(strategy),
         replicas=strategy.num_replicas_in_sync,

@@ -168,7 +168,7 @@ def _steps(
         naming_lost_service(setup.request.data_service),
         naming_damage(*setup.selections.values()),
         naming_other_dataset(),
-        naming_layer(setup.experiment.model.name),
+        naming_layer(setup.model_code),
     ):
         inner_loop = outer.announce_first_step(
             lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=goodput_log
@@ -192,6 +192,8 @@ def _write_inputs(run: Run) -> None:
     workdir, dataset = setup.workdir, setup.dataset
     workdir.path.mkdir(parents=True, exist_ok=True)  # of a worker that is not the chief, on a disk of its own
     golden.write(workdir.golden, setup.selection)
+    if (file := setup.model_code.keras_file) and file != workdir.keras_file:
+        files.write_bytes(workdir.keras_file, file.read_bytes())
     if run.is_chief:
         if setup.damage:
             files.write_json(workdir.damaged, damage.damage_to_json(setup.damage))
@@ -228,7 +230,8 @@ def _reporter(
     begins_anew = "no checkpoint is there, so training begins anew"
     resumed = [f"continuing from step {step:,}" if step else begins_anew] if step or before else []
     reporter = Reporter(workdir, record, before=before, step=step, logged=logged)
-    print(terminal.broken("\n".join([*run.setup.announcement, *warned, *resumed])), flush=True)
+    told = [*run.setup.announcement, *run.model_notes, *warned, *resumed]
+    print(terminal.broken("\n".join(told)), flush=True)
     return reporter
 
 

@@ -23,11 +23,12 @@ from pipeline.training.engine import cluster
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import checks, evaluation_splits, example_weights, optimizer
+from pipeline.training.experiment import checks, evaluation_splits, example_weights, model_code, optimizer
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment import objective as objective_lib
 from pipeline.training.experiment.config import Experiment
+from pipeline.training.experiment.model_code import ModelCode
 from pipeline.training.loop import callback_checks
 from pipeline.training.loop.clock import Cadence, total_steps
 from pipeline.training.run.request import Request, describe
@@ -54,6 +55,7 @@ class Setup:
     strategy: tf.distribute.Strategy
     precision: Precision
     jit_compile: bool
+    model_code: ModelCode
     cadence: Cadence
     objective: Objective
     validation_split: str  # empty: the dataset has none
@@ -87,9 +89,13 @@ def decide(request: Request) -> Setup:
 
     Call it before anything else touches TensorFlow's devices.
     """
-    experiment, dataset, schema = request.experiment, request.dataset, request.dataset.schema
     workdir = Workdir(flags.absolute(request.workdir))
     before = run_record.read(workdir.run)
+    if before:
+        experiment = model_code.as_recorded(request.experiment, before.model, workdir.path)
+        request = dataclasses.replace(request, experiment=experiment)
+    experiment, dataset, schema = request.experiment, request.dataset, request.dataset.schema
+    code = model_code.locate(experiment.model)
     lines: list[str] = []
     say = lines.append
     _announce_dataset(dataset, experiment.data, say)
@@ -114,6 +120,7 @@ def decide(request: Request) -> Setup:
         strategy=strategy,
         precision=precision,
         jit_compile=jit_compile,
+        model_code=code,
         cadence=cadence,
         objective=objective,
         validation_split=validation_split,
@@ -127,6 +134,7 @@ def decide(request: Request) -> Setup:
             jit_compile=jit_compile,
             total_steps=cadence.total_steps,
             damaged_records=len(damage),
+            model=code.record,
             mixture_digests=data_lib.mixture_digests(experiment.data, selections),
             warm_start=start.recorded if start else None,
         ),

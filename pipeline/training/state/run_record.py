@@ -9,7 +9,14 @@ from pipeline.base.errors import InputError
 from pipeline.training.state import workdir
 
 # Files of the working directory that a run writes once, and later commands read.
-_VOUCHED_FOR = ("golden.tfrecord", "schema.json", "statistics.pb", "dataset_statistics.pb", "damaged.json")
+_VOUCHED_FOR = (
+    "golden.tfrecord",
+    "schema.json",
+    "statistics.pb",
+    "dataset_statistics.pb",
+    "damaged.json",
+    "model.keras",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,6 +33,7 @@ class RunRecord:
     warm_start: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see start.py; empty: none
     config_file: str = ""
     config: Mapping[str, object]
+    model: Mapping[str, object] = dataclasses.field(default_factory=dict)  # its code, see model_code.py
     mixture_digests: tuple[str, ...] = ()  # of the datasets of config.mixture, in its order
     strategy: str = ""
     replicas: int = 1

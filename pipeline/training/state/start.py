@@ -116,8 +116,9 @@ def keep(start: Start, workdir: Workdir) -> None:
     source = start.source
     with directories.staged(temporary.path):
         shutil.copytree(start.checkpoint, checkpoints.path_of(temporary.checkpoints, start.step))
-        for name in (source.run, source.schema, source.statistics, source.golden):
-            shutil.copyfile(name, temporary.path / name.name)
+        for name in (source.run, source.schema, source.statistics, source.golden, source.keras_file):
+            if name != source.keras_file or name.exists():  # of a model that is built from one
+                shutil.copyfile(name, temporary.path / name.name)
         directories.synchronise(temporary.path)
     shutil.rmtree(copy.path, ignore_errors=True)  # the copy of a run that was killed before it began
     directories.rename(temporary.path, copy.path)

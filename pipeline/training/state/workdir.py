@@ -35,6 +35,7 @@ class Workdir:
     # The dataset's, where `statistics` are those of the run that gave this one its weights.
     dataset_statistics = _entry("dataset_statistics.pb")
     damaged = _entry("damaged.json")  # records that the run leaves out from its start; absent: there are none
+    keras_file = _entry("model.keras")  # a copy of the `.keras` file that the model is built from
     golden = _entry("golden.tfrecord")  # a few records whose predictions every checkpoint holds
 
     @property

@@ -1,6 +1,7 @@
 """A config and a dataset's inputs become a model, or an error that names what does not fit."""
 
 import re
+import sys
 
 import keras
 import numpy as np
@@ -16,6 +17,8 @@ from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import model as model_lib
+from pipeline.training.experiment import model_code
+from pipeline.training.experiment.config import Model
 from pipeline.training.experiment.model import matching
 from tests.shared.parsed import parsed
 
@@ -142,6 +145,10 @@ def built(monkeypatch, make, policy: str = "float32") -> keras.Model:
     return model_lib.build_model(parsed(config).model, schema=schema, inputs=inputs, precision=precision)
 
 
+def headless_code() -> model_code.ModelCode:
+    return model_code.locate(Model(name="headless", options={}, seed=0))
+
+
 def test_logits_that_are_not_float32_are_refused(monkeypatch):
     def make(inputs: keras.KerasTensor) -> keras.Model:
         return keras.Model({"numeric": inputs}, keras.layers.Dense(1)(inputs))
@@ -192,9 +199,9 @@ class Whole(keras.Model):
         ),
         (
             lambda x: Whole(),
-            r"headless: received an object of the class Whole, .* call layers on keras.Input",
+            r"headless, its logits: received of shape \[None, 2\]; expected one tensor of shape \[None, 1\]",
         ),
-        (lambda x: None, r"headless: received an object of the class NoneType, .*In .*model_test.py"),
+        (lambda x: None, r"headless: received an object of the class NoneType; .*a keras.Model\. In models/"),
         (
             lambda x: keras.Model({"numeric": x}, keras.layers.Dense(1)(x)).load_weights("no.weights.h5"),
             r"headless: received .*no.weights.h5.*Correct .*model_test.py, line",
@@ -214,6 +221,76 @@ def test_what_fails_in_a_models_code_is_one_line_that_names_the_place(monkeypatc
     assert str(raised.value).isprintable(), str(raised.value)
 
 
+# The same of a file of one's own: it is named, and nothing of models/.
+
+OWN = """import keras
+
+def build({parameters}):
+    x = keras.Input((2,), name="numeric")
+    return {returned}
+"""
+DENSE = "keras.Model(x, keras.layers.Dense({})(x))"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "returned", "options", "message"),
+    [
+        ("", DENSE.format("3, activation='softmax'"), {}, r"logits: received bfloat16; .*dtype=\"float32\""),
+        (
+            "outputs",
+            DENSE.format("outputs, activation='sigmoid', dtype='float32'"),
+            {},
+            r"received what a sigmoid gives; expected logits: .*Take sigmoid off .*own_1\.py",
+        ),
+        ("outputs", DENSE.format("5"), {}, r"logits: received of shape \[None, 5\]; .*in .*own_2\.py"),
+        ("outputs", "x", {}, r"own_3:build: received an object of the class KerasTensor; .*own_3\.py"),
+        ("outputs", "keras.Model(x, keras.layers.Conv2D(2, 3)(x))", {}, r"ValueError|received .*own_4.*Conv"),
+        ("outputs", "absent(x)", {}, r"own_5:build: received NameError: .*Correct .*own_5\.py, line 5\."),
+        ("", "keras.Model(x, [x, x])", {}, r"own_6:build, its outputs: received 2 outputs; .*own_6\.py"),
+        ("depth", "None", {}, r"of 'own_7:build': received none; expected a value of depth"),
+        (
+            "width=3",
+            "None",
+            {"widht": 3},
+            r"received widht; expected some of width\. Did you mean --config\.model",
+        ),
+        ("", "None", {"width": 3}, r"received width; expected none: it takes no arguments"),
+        (
+            "outputs",
+            DENSE.format("outputs, trainable=False, dtype='float32'"),
+            {},
+            r"without a trainable weight",
+        ),
+        (
+            "",
+            "keras.Model(keras.Input((9,), name='pages'), x)",
+            {},
+            r"own_11:build: received .*own_11\.py, line 5",
+        ),
+        (
+            "",
+            "keras.Sequential([keras.Input((9,)), keras.layers.Dense(1)])",
+            {},
+            r"received float32 \[batch, 9\]",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_own_file_is_one_line_that_names_it(
+    tmp_path, monkeypatch, request, parameters, returned, options, message
+):
+    module = f"own_{request.node.callspec.indices['parameters']}"
+    (tmp_path / f"{module}.py").write_text(OWN.format(parameters=parameters, returned=returned))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(InputError, match=message) as raised:
+        model_lib.build_model(
+            Model(name=f"{module}:build", options=options, seed=0, folder=str(tmp_path)),
+            schema=Schema(name="s", features=(Label(name="y", task="multiclass", classes=("a", "b", "c")),)),
+            inputs=ModelInputs(numeric=2, image_shape=None, cardinalities=(), sequences={}),
+            precision=Precision(policy="mixed_bfloat16", reason=""),
+        )
+    assert str(raised.value).isprintable()
+
+
 def test_what_fails_when_the_graph_runs_names_the_place_too(monkeypatch):
     class Sevens(keras.layers.Layer):
         def call(self, x):
@@ -228,7 +305,7 @@ def test_what_fails_when_the_graph_runs_names_the_place_too(monkeypatch):
     message = (
         r"headless, operation '.*sevens.*': received InvalidArgumentError: .*reshape.* Correct .*model_test"
     )
-    with pytest.raises(InputError, match=message) as raised, model_lib.naming_layer("headless"):
+    with pytest.raises(InputError, match=message) as raised, model_lib.naming_layer(headless_code()):
         step(tf.zeros([3, 2]))
     assert str(raised.value).isprintable()
     assert len(str(raised.value)) < 600
@@ -247,7 +324,7 @@ def test_the_advice_on_a_layer_that_mixes_precisions_helps(monkeypatch):
 
 def test_a_mistake_that_is_not_in_the_models_code_is_not_laid_to_it(monkeypatch):
     monkeypatch.setitem(model_lib.MODELS, "headless", keras.Sequential)
-    with pytest.raises(ZeroDivisionError), model_lib.naming_layer("headless"):
+    with pytest.raises(ZeroDivisionError), model_lib.naming_layer(headless_code()):
         _ = 1 / 0
 
 

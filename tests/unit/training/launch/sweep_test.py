@@ -223,6 +223,22 @@ def test_a_comma_in_brackets_belongs_to_a_value():
     assert swept(tabular.get_config(), large.values).model.hidden == (256,)
 
 
+def test_keys_of_the_model_need_no_declaration_and_are_read_as_literals():
+    literals = {"8": 8, "(1,(2,3))": (1, (2, 3)), "{'a': 1}": {"a": 1}, "None": None, "true": True, "x": "x"}
+    config = tabular.get_config()
+    for text, value in literals.items():
+        made = swept(config, {"model.own": text, "model.part.width": text}).to_dict()["model"]
+        assert (made["own"], made["part"], made["name"]) == (value, {"width": value}, "wide_deep")
+    assert "own" not in config.model
+
+
+def test_another_model_than_the_files_begins_without_the_files_arguments():
+    same = swept(tabular.get_config(), {"model.name": "wide_deep"})
+    assert same.model.to_dict() == tabular.get_config().model.to_dict()
+    other = swept(tabular.get_config(), {"model.name": "net:build", "model.width": "8"})
+    assert other.model.to_dict() == {"name": "net:build", "width": 8}
+
+
 def test_brackets_in_brackets_belong_to_a_value():
     mixture = "(('b','train',1.0),('c','train',2.0))"
     (mixed, alone) = points(f"config.mixture={mixture},()")

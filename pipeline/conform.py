@@ -1,0 +1,93 @@
+r"""Tries whether a model keeps what training, checkpoints, replicas and exports take for granted.
+
+  python -m pipeline.conform --config=pipeline/configs/tabular.py --dataset=data/adult/1.0.0 \
+      --config.model.name=my_model:build
+
+It takes batches of the dataset, on this machine's processor, without dropout, before anything is rented.
+
+first loss      near that of even odds, or of the mean label
+gradients       reach every weight
+batch of one    an example's answer does not hang on the others of its batch
+restored        built again, with the same weights: the same bits
+export          saved, and loaded again: the same bits
+tracing         leaves nothing behind
+bfloat16        each layer alone, against float32
+replicas        two of them, and micro-batches, against one
+
+What fails is named by its layer or variable, with what to do. Exit code 0: nothing fails; 1: something does.
+"""
+
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.base.cli import signals
+
+    signals.handle_signals()
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from pipeline.base import files
+from pipeline.base.cli import config
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.configs import base
+from pipeline.data.dataset import window
+from pipeline.training.experiment import config as config_lib
+
+if TYPE_CHECKING:
+    from pipeline.report.comparison import Comparison
+
+_CONFIG = config.define_config("FILE: the experiment whose model is tried. --config.KEY=VALUE overrides it.")
+_DATASET = flags.DEFINE_multi_string(
+    "dataset",
+    None,
+    "DIRECTORY: the dataset, as beam_jobs.convert wrote it. Several, or a glob in quotes, are read as one.",
+)
+_JSON = flags.DEFINE_string("json", None, "FILE: also write every error to it, as JSON.")
+
+COMMAND = Command(
+    name="pipeline.conform",
+    description=__doc__,
+    required=(_CONFIG, _DATASET),
+    flags={"What is tried": (_CONFIG, _DATASET), "Results": (_JSON,)},
+    config_keys=lambda: config.keys_of(base),
+)
+EXIT_FAILS = 1
+
+
+def main(argv: Sequence[str]) -> int:
+    del argv
+    flags_lib.check_local_files({"json": _JSON.value})
+    experiment = config_lib.parse(_CONFIG.value.to_dict(), config_file=flags.FLAGS["config"].config_filename)
+    dataset = window.open_window(_DATASET.value)
+    # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+
+    # isort: split
+    from pipeline.report import terminal
+    from pipeline.report.comparison import as_json, format_verdict, section
+    from pipeline.training.engine import strategy
+    from pipeline.training.parity import conformance, layers, subject, updates
+
+    def comparisons() -> "Iterator[Comparison]":
+        many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
+        one = strategy.create("one_device", logical_devices=updates.PARTS)
+        tried = subject.of_experiment(experiment, dataset)
+        yield from conformance.compare(tried)
+        yield layers.compare(tried)
+        yield from updates.compare(tried, one, many)
+
+    found = []
+    for comparison in comparisons():
+        print(terminal.render([section(comparison)]), flush=True)
+        found.append(comparison)
+    if _JSON.value:
+        files.write_json(_JSON.value, as_json(found))
+    print(f"\n{format_verdict(found)}")
+    return EXIT_FAILS if any(each.found for each in found) else 0
+
+
+if __name__ == "__main__":
+    run_command(main, COMMAND)

@@ -1,0 +1,171 @@
+"""What training, checkpoints, replicas and exports take for granted of a model, tried on the first batch.
+
+Each check is a comparison whose error is above its tolerance where the model fails it.
+"""
+
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
+from pipeline.training.engine.precision import Precision
+from pipeline.training.parity.subject import Subject
+from pipeline.training.replay.stream import Batch
+
+# The loss of a new model, as a multiple of that of answering nothing: even odds, or the mean label.
+_LARGEST_FIRST_LOSS = 2.0
+_OF_ONE = 1e-4  # an example alone and in its batch: sums in another order
+_NONE = 0.5  # of errors that are 0 or 1
+_BITS = 1e-12  # below what a float32 can differ by: every bit must be the same
+_NOISE = 0.1  # added to weights, so that none that begins at 0 keeps gradients from others
+_MIXED = Precision(policy="mixed_bfloat16", reason="asked for")
+
+Inputs = dict[str, tf.Tensor]
+
+
+def compare(subject: Subject) -> Iterator[Comparison]:
+    """Tries what a model must do, on the first batch of the subject.
+
+    Raises:
+      InputError: the model cannot be built in float32 or mixed_bfloat16, as with logits of bfloat16.
+    """
+    (batch,) = subject.batches(1)
+    inputs, _ = batch
+    mixed = subject.model(_MIXED)
+    yield first_loss(subject, batch)
+    yield gradients(subject, batch)
+    yield batch_of_one(subject.model(), inputs)
+    yield restored(mixed, subject.model(_MIXED), inputs)
+    yield exported(mixed, inputs)
+    yield traced_again(mixed, inputs)
+
+
+def first_loss(subject: Subject, batch: Batch) -> Comparison:
+    """The mean loss of the first weights, beside that of a model that knows nothing."""
+    inputs, targets = batch
+    logits = subject.model()(inputs, training=False)
+    found, nothing = (
+        float(tf.reduce_mean(subject.objective.losses(targets, each)))
+        for each in (logits, tf.zeros_like(logits) + subject.learned.mean)
+    )
+    return comparison(
+        "first loss",
+        "the loss of the first weights, as a multiple of that of even odds or the mean label",
+        [_difference("mean loss", "ratio", found / nothing, _LARGEST_FIRST_LOSS)],
+        advice="The first logits are too large: begin the last layer smaller, or normalise what it gets.",
+    )
+
+
+def gradients(subject: Subject, batch: Batch) -> Comparison:
+    """Whether the loss changes with every trainable variable."""
+    inputs, targets = batch
+    model, draw = subject.model(), np.random.default_rng(0)
+    variables = model.trainable_variables
+    for variable in variables:
+        variable.assign(variable + _NOISE * draw.normal(size=variable.shape).astype(variable.dtype))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(subject.objective.losses(targets, model(inputs, training=True)))
+    found = tape.gradient(loss, [variable.value for variable in variables])
+    return comparison(
+        "gradients",
+        "every trainable variable has a gradient that is not 0 everywhere",
+        [
+            _difference(variable.path, "missing", float(not _reaches(gradient)), _NONE)
+            for variable, gradient in zip(variables, found, strict=True)
+        ],
+        advice="Nothing trains these: look for a layer whose result is not used, round, argmax, "
+        "stop_gradient, or a ReLU that is always below 0.",
+    )
+
+
+def _reaches(gradient: tf.Tensor | tf.IndexedSlices | None) -> bool:
+    return gradient is not None and bool(np.any(tf.convert_to_tensor(gradient)))
+
+
+def batch_of_one(model: keras.Model, inputs: Inputs) -> Comparison:
+    """Whether an example's logits depend on the others of its batch."""
+    alone = model({name: each[:1] for name, each in inputs.items()}, training=False)
+    together = model(inputs, training=False)[:1]
+    return comparison(
+        "batch of one",
+        "the first example by itself against the same in its batch",
+        [_difference("logits", "error", relative_error(alone.numpy(), together.numpy()), _OF_ONE)],
+        advice="A layer looks at the whole batch in inference: served answers would hang on each other.",
+    )
+
+
+def restored(model: keras.Model, other: keras.Model, inputs: Inputs) -> Comparison:
+    """Whether a model built again gives the same logits once it has the weights."""
+    named = [variable.path for variable in model.variables]
+    faults = []
+    if [tuple(each.shape) for each in model.variables] == [tuple(each.shape) for each in other.variables]:
+        for variable, value in zip(other.variables, model.variables, strict=True):
+            variable.assign(value)
+        faults = [_difference("logits", "error", _error(_graph(other)(inputs), _graph(model)(inputs)), _BITS)]
+    else:
+        faults = [_difference(f"{len(named)} variables", "other shapes", 1.0, _NONE)]
+    return comparison(
+        "restored",
+        "the model built again, with the same weights, against itself",
+        faults,
+        advice="Something that changes what the model computes is no variable of it, or is drawn at random.",
+    )
+
+
+def exported(model: keras.Model, inputs: Inputs) -> Comparison:
+    """Whether a SavedModel of it gives the same logits, after it was loaded again."""
+    spec = {
+        name: tf.TensorSpec([None, *each.shape[1:]], each.dtype, name=name) for name, each in inputs.items()
+    }
+    serve = tf.function(lambda batch: model(batch, training=False), input_signature=[spec], autograph=False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(pathlib.Path(folder) / "model")
+        archive = keras.export.ExportArchive()
+        archive.track(model)
+        archive.add_endpoint("serve", serve)
+        archive.write_out(path, verbose=False)
+        loaded = tf.saved_model.load(path).serve(inputs)
+    return comparison(
+        "export",
+        "its SavedModel, loaded again, against the graph in memory",
+        [_difference("logits", "error", _error(loaded, serve(inputs)), _BITS)],
+        advice="It computes with something that is not saved, such as a Python number that changes.",
+    )
+
+
+def traced_again(model: keras.Model, inputs: Inputs) -> Comparison:
+    """Whether tracing has effects: new variables, or other operations the next time."""
+    before = len(model.variables)
+    fewer = {name: each[:1] for name, each in inputs.items()}
+    first, _, again = (_operations(model, each) for each in (inputs, fewer, inputs))
+    faults = {
+        "other operations": float(first != again),
+        "new variables": float(len(model.variables) != before),
+    }
+    return comparison(
+        "tracing",
+        "the graph of a second trace against that of the first",
+        [Difference(name="graph", errors=faults, tolerances=dict.fromkeys(faults, _NONE))],
+        advice="A layer makes variables or changes an attribute in call(): do that in build() or __init__().",
+    )
+
+
+def _operations(model: keras.Model, inputs: Inputs) -> list[str]:
+    graph = _graph(model).get_concrete_function(inputs).graph
+    return [operation.type for operation in graph.get_operations()]
+
+
+def _graph(model: keras.Model) -> tf.types.experimental.PolymorphicFunction:
+    return tf.function(lambda batch: model(batch, training=False), autograph=False)
+
+
+def _error(found: tf.Tensor, exact: tf.Tensor) -> float:
+    return relative_error(found.numpy(), exact.numpy())
+
+
+def _difference(name: str, what: str, error: float, tolerance: float) -> Difference:
+    return Difference(name=name, errors={what: error}, tolerances={what: tolerance})
