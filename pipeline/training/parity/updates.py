@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from pipeline.data.reading.fetch import dataset_options
 from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
-from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import FLOAT32
+from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.experiment import optimizer as optimizer_lib
 from pipeline.training.parity.subject import Subject
@@ -122,7 +122,7 @@ def step_changes(
     """Returns how much the training step changes each trainable variable."""
     with strategy.scope():
         model = subject.model()
-        strategy_lib.adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
+        adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
         clip = subject.experiment.optimizer.clip_norm
         model.optimizer = _optimizer(subject, model.trainable_variables, clip_norm=clip)
     size = subject.experiment.data.global_batch

@@ -16,6 +16,7 @@ from pipeline.training.engine import measures, step, strategy
 from pipeline.training.engine.batches import timed
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
+from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import Averages, inner_loop, train_step
 from pipeline.training.experiment import checks, optimizer, restore
 from pipeline.training.experiment import data as data_lib
@@ -65,7 +66,7 @@ def build(setup: Setup) -> Run:
             precision=setup.precision,
             scale=learned,
         )
-        strategy.adapt_to_replicas(model, replicas=replicas_in_sync)
+        adapt_to_replicas(model, replicas=replicas_in_sync)
         model.optimizer = optimizer.build(
             experiment.optimizer,
             model.trainable_variables,
