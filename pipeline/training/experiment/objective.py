@@ -7,8 +7,9 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
-from pipeline.training.experiment import example_weights
+from pipeline.training.experiment import example_weights, losses
 from pipeline.training.experiment.config import Data, Experiment
+from pipeline.training.experiment.model import learned_scale
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.registry import task_of
 
@@ -32,8 +33,13 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
     if args and not label.classes:
         raise _error(_WEIGHTS, args, f"() for label '{label.name}', which has no classes")
     weights = _balanced(label, statistics) if args == (BALANCED,) else _as_given(args, label)
+    scale = learned_scale(experiment.loss, label, statistics)
+    own = losses.build(experiment.own_loss, label, scale)
+    if own and smoothing:
+        raise _error(_SMOOTHING, smoothing, "0 where config.loss names a loss; some take it as an argument")
     return Objective(
         task=task,
+        own=own,
         label_smoothing=smoothing,
         class_weights=weights,
         mean_weight=example_weights.mean(by_example, statistics) if by_example else None,

@@ -97,7 +97,9 @@ def _gradients(subject: Subject, model: keras.Model, batch: Batch) -> list[tf.Te
     variables = model.trainable_variables
     with tf.GradientTape() as tape:
         losses = subject.objective.losses(targets, model(inputs, training=True))
-        loss = tf.reduce_mean(losses) / subject.learned.spread**2 + sum(model.losses)
+        loss = tf.reduce_mean(losses) / subject.objective.unit(subject.learned.spread) ** 2 + sum(
+            model.losses
+        )
     found = tape.gradient(loss, [variable.value for variable in variables])
     return [
         tf.zeros_like(variable.value) if gradient is None else tf.convert_to_tensor(gradient)
@@ -132,7 +134,7 @@ def step_changes(
         task=subject.objective,
         global_batch=size,
         micro_batches=micro_batches,
-        spread=subject.learned.spread,
+        spread=subject.objective.unit(subject.learned.spread),
     )
     before = _copies(model)
     whole = tf.nest.map_structure(lambda *each: tf.concat(each, axis=0), *batches)

@@ -82,6 +82,7 @@ def build(setup: Setup) -> Run:
         preprocess=preprocess,
         largest_batch=experiment.evaluation.global_batch,
         targets=data_lib.targets(experiment.data, schema),
+        metrics=setup.metrics,
     )
     return Run(
         setup=setup,
@@ -108,7 +109,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
         scale=run.scale,
         run=checkpoints.identity_of_run(setup.record, schema=schema.fingerprint),
         counts_on=(setup.workdir.history,),
-        kept=checks.kept_best(setup.experiment.train, schema.label),
+        kept=checks.kept_best(setup.experiment, schema.label),
         worker=run.worker,
         latest=strategy.latest_step(setup.strategy),
     )
@@ -130,7 +131,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
         micro_batches=experiment.train.micro_batches,
         averages=run.averages,
         skips=experiment.train.on_bad_step == "skip",
-        spread=run.learned.spread,
+        spread=setup.objective.unit(run.learned.spread),
         jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
     )
     return inner_loop(

@@ -23,7 +23,7 @@ from pipeline.training.engine import cluster
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import checks, evaluation_splits, example_weights, optimizer
+from pipeline.training.experiment import checks, evaluation_splits, example_weights, metrics, named, optimizer
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment import objective as objective_lib
@@ -38,6 +38,7 @@ from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.start import Start
 from pipeline.training.state.workdir import Workdir
+from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.objective import Objective
 
 _Say = Callable[[str], None]  # takes a line that announces a decision
@@ -56,6 +57,7 @@ class Setup:
     jit_compile: bool
     cadence: Cadence
     objective: Objective
+    metrics: Mapping[str, Callable[[], Accumulator]]  # that the config names, beside the task's
     validation_split: str  # empty: the dataset has none
     final_split: str
     start: Start | None  # what gives the first weights; None: the seed does
@@ -93,6 +95,7 @@ def decide(request: Request) -> Setup:
     lines: list[str] = []
     say = lines.append
     _announce_dataset(dataset, experiment.data, say)
+    named.require_recorded(experiment, before.code if before else {})
     start = _start(request, workdir, before, say)
     statistics = _statistics(start, dataset)
     strategy = _strategy(request, say)
@@ -116,6 +119,7 @@ def decide(request: Request) -> Setup:
         jit_compile=jit_compile,
         cadence=cadence,
         objective=objective,
+        metrics=metrics.build(experiment.evaluation.metrics, schema.label),
         validation_split=validation_split,
         final_split=final_split,
         start=start,
@@ -162,7 +166,7 @@ def _start(request: Request, workdir: Workdir, before: RunRecord | None, say: _S
 
 def _checkpoint_of(warm_start: pathlib.Path) -> Start:
     run, record = start_lib.finished_run(warm_start)
-    keeps = checks.kept_best(config_lib.parse(record.config).train, schema_lib.load(run.schema).label)
+    keeps = checks.kept_best(config_lib.parse(record.config), schema_lib.load(run.schema).label)
     entry, *_ = checkpoints.chosen_to_keep(run.checkpoints, keeps.usual(run.checkpoints), kept=keeps)
     return start_lib.start_of(run, record, entry)
 
@@ -280,8 +284,9 @@ def _check_callbacks(experiment: Experiment, schema: Schema, cadence: Cadence, v
         every_epochs=experiment.evaluation.every_epochs,
     )
     is_weighted = bool(experiment.data.example_weights)
-    logged = checks.logged_names(schema.label, is_validated=not lacking, is_weighted=is_weighted)
-    checks.check_keep_best(experiment.train.keep_best, logged, lacking=lacking)
+    more = experiment.evaluation.metrics
+    logged = checks.logged_names(schema.label, is_validated=not lacking, is_weighted=is_weighted, more=more)
+    checks.check_keep_best(experiment.train.keep_best, logged, lacking=lacking, more=more)
     callback_checks.check(
         experiment.callbacks,
         logged=logged,

@@ -26,6 +26,7 @@ class RunRecord:
     warm_start: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see start.py; empty: none
     config_file: str = ""
     config: Mapping[str, object]
+    code: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)  # that it names
     mixture_digests: tuple[str, ...] = ()  # of the datasets of config.mixture, in its order
     strategy: str = ""
     replicas: int = 1
