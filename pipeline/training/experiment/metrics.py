@@ -22,7 +22,7 @@ from pipeline.training.tasks.metrics import METRICS, THRESHOLD, Accumulator, Kno
 from pipeline.training.tasks.registry import task_of
 from pipeline.training.tasks.task import LOSS, Metric
 
-_KEY = "--config.evaluation.metrics"
+_FLAG = "--config.evaluation.metrics"
 _TRIAL = 4  # examples on which each is tried before training
 
 
@@ -31,12 +31,14 @@ class _Name:
     """A text of the config, taken apart.
 
     Attributes:
+      flag: that gives it.
       key: its name in the logs of an evaluation.
       of: a name of METRICS, or of code.
       at: the number behind `@`; None: none.
       arguments: of code.
     """
 
+    flag: str
     text: str
     key: str
     of: str
@@ -60,14 +62,19 @@ def shown(texts: Sequence[str]) -> tuple[Metric, ...]:
     )
 
 
-def build(texts: Sequence[str], label: Label) -> Mapping[str, Callable[[], Accumulator]]:
+def build(
+    texts: Sequence[str], label: Label, *, flag: str = _FLAG
+) -> Mapping[str, Callable[[], Accumulator]]:
     """Functions that make a new accumulator, by the metrics' names in the logs.
+
+    Args:
+      flag: that gives the texts, for errors.
 
     Raises:
       InputError: there is no such metric, none for this label, two have one name, or one gives no number.
     """
     makes: dict[str, Callable[[], Accumulator]] = {}
-    for each in map(_name, texts):
+    for each in (_name(text, flag) for text in texts):
         if each.key in {*makes, *_taken(label)}:
             form = each.text.rstrip(")") + (", " if "(" in each.text else "(")
             action = f"Write {form}name='another')." if named.is_named(each.of) else "Leave it out."
@@ -77,20 +84,20 @@ def build(texts: Sequence[str], label: Label) -> Mapping[str, Callable[[], Accum
     return makes
 
 
-def _name(text: str) -> _Name:
-    name, arguments = named.call(text, key=_KEY)
+def _name(text: str, flag: str = _FLAG) -> _Name:
+    name, arguments = named.call(text, key=flag)
     if named.is_named(name):
         own = str(arguments.pop("name", "")) or _snake(name.rpartition(":")[2].rpartition(".")[2])
-        return _Name(text=text, key=own, of=name, at=None, arguments=arguments)
+        return _Name(flag=flag, text=text, key=own, of=name, at=None, arguments=arguments)
     base, _, at = name.partition("@")
     if base not in METRICS or arguments:
         otherwise = "Choose one of these, or name code as module:function."
-        raise unknown_name(_KEY, text, tuple(METRICS), otherwise=otherwise)
+        raise unknown_name(flag, text, tuple(METRICS), otherwise=otherwise)
     number = _number(at)
     if at and (number is None or not METRICS[base].at):
         expected = f"{base}@N, {METRICS[base].at}" if METRICS[base].at else f"{base} without a number"
-        raise InputError(_KEY, received=repr(text), expected=expected, action="Correct it.")
-    return _Name(text=text, key=name, of=base, at=number, arguments={})
+        raise InputError(flag, received=repr(text), expected=expected, action="Correct it.")
+    return _Name(flag=flag, text=text, key=name, of=base, at=number, arguments={})
 
 
 def _number(text: str) -> float | None:
@@ -112,7 +119,7 @@ def _taken(label: Label) -> set[str]:
 def _maker(name: _Name, label: Label) -> Callable[[], Accumulator]:
     if name.of in METRICS:
         return _known(name, label)
-    found = named.resolve(name.of, key=_KEY)
+    found = named.resolve(name.of, key=name.flag)
     if isinstance(found, type) and issubclass(found, keras.metrics.Metric):
         return lambda: _OfKeras(_keras_metric(found, name), label)
     return lambda: Whole(_function(found, name))
@@ -141,7 +148,7 @@ def _of_task(task: str) -> list[str]:
 
 
 def _error(name: _Name, received: str, expected: str, action: str) -> InputError:
-    return InputError(f"{_KEY}, {name.text}", received=received, expected=expected, action=action)
+    return InputError(f"{name.flag}, {name.text}", received=received, expected=expected, action=action)
 
 
 def _try(name: _Name, made: Accumulator, label: Label) -> None:
@@ -187,7 +194,7 @@ def _keras_metric(made: type[keras.metrics.Metric], name: _Name) -> "_KerasMetri
     dtype = {} if "TopK" in made.__name__ else {"dtype": "float64"}
     with tf.device("CPU:0"):
         return _KerasMetric(
-            metric=named.build(made, {**dtype, **name.arguments}, name=name.of, key=_KEY), name=name
+            metric=named.build(made, {**dtype, **name.arguments}, name=name.of, key=name.flag), name=name
         )
 
 

@@ -38,6 +38,7 @@ def resolve(name: str, *, key: str, library: str = "") -> Callable:
       InputError: there is no such module or attribute, it cannot be called, or importing it fails.
     """
     module, attribute = _parts(name if is_named(name) or not library else f"{library}:{name}", key)
+    importlib.invalidate_caches()  # the file may be younger than this process
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -46,11 +46,14 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
     )
 
 
-def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]:
+def announced(experiment: Experiment, objective: Objective, label: Label) -> tuple[str, ...]:
     """Lines that say what it is, none where it is the task's own."""
+    data, own_loss = experiment.data, experiment.own_loss
     smoothing, weights = objective.label_smoothing, objective.class_weights
     pairs = zip(label.classes, weights, strict=False)
+    neither = "the task's own" if objective.own else "neither"
     changes = [
+        *([f"{own_loss.name} of each example"] if objective.own else []),
         *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
         *(
             ["class weights " + ", ".join(f"{name} {weight:.4g}" for name, weight in pairs)]
@@ -59,7 +62,7 @@ def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]
         ),
     ]
     return (
-        *([f"loss       {'; '.join(changes)}; evaluations have neither"] if changes else []),
+        *([f"loss       {'; '.join(changes)}; evaluations have {neither}"] if changes else []),
         *([_by_example(data, objective)] if objective.mean_weight is not None else []),
     )
 
