@@ -89,7 +89,7 @@ def _moments_of_all(
     """
     if mask is None:
         sums = tf.reduce_sum(inputs, axes)
-        count = tf.fill(tf.shape(sums), tf.cast(tf.size(inputs) / tf.size(sums), inputs.dtype))
+        count = tf.fill(tf.shape(sums), tf.cast(tf.size(inputs) // tf.size(sums), inputs.dtype))
     else:
         counted = tf.broadcast_to(tf.cast(mask, tf.bool)[..., None], tf.shape(inputs))
         inputs = tf.where(counted, inputs, 0.0)
@@ -112,8 +112,7 @@ def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
 
     @tf.custom_gradient
     def summed(own: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        # The search for variables ends at what has no gradient.
-        (whole,) = sums_without_gradient([tf.stop_gradient(own)])
+        (whole,) = sums_without_gradient([own])
         return whole, sum_over_replicas  # of a sum over all, the gradient is such a sum
 
     return summed(value)
@@ -126,7 +125,8 @@ def sums_without_gradient(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         return list(values)
     if _sums_natively():
         return context.all_reduce("SUM", list(values))
-    return list(context.merge_call(_summed, args=tuple(values)))
+    # The search for variables ends at what has no gradient. A tensor that replicas share would count once.
+    return list(context.merge_call(_summed, args=tuple(map(tf.stop_gradient, values))))
 
 
 def _sums_natively() -> bool:
@@ -136,4 +136,6 @@ def _sums_natively() -> bool:
 
 
 def _summed(strategy: tf.distribute.Strategy, *values: tf.distribute.DistributedValues) -> list:
-    return strategy.extended.batch_reduce_to("SUM", [(value, value) for value in values])
+    # A worker with one device has plain tensors.
+    pairs = [(value, value.device if isinstance(value, tf.Tensor) else value) for value in values]
+    return strategy.extended.batch_reduce_to("SUM", pairs)
