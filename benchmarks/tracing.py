@@ -11,6 +11,7 @@ Hardware: any. Duration: on 2 cores 15 minutes.
 
 import concurrent.futures
 import multiprocessing
+import sys
 import time
 from collections.abc import Mapping, Sequence
 
@@ -58,7 +59,9 @@ def traced_s(name: str, replicas: int) -> float:
 def _in_a_process(name: str, replicas: int) -> float:
     spawned = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawned) as pool:
-        return pool.submit(traced_s, name, replicas).result()
+        seconds = pool.submit(traced_s, name, replicas).result()
+    print(f"{name}, {replicas} replicas: {seconds:.1f} s", file=sys.stderr, flush=True)
+    return seconds
 
 
 def row(name: str, found: Mapping[int, float]) -> tuple[str, bool]:
