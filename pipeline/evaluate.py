@@ -36,6 +36,12 @@ _EXAMPLE_WEIGHTS = flags.DEFINE_string(
     "",
     "FEATURE: a number of the dataset by which examples weigh; metrics are then given without and with it.",
 )
+_METRICS = flags.DEFINE_multi_string(
+    "metrics",
+    [],
+    "NAME: one more metric, such as f1, precision@0.3, ece or keras.metrics:FBetaScore(threshold=0.5, "
+    "average='macro'); repeat the flag for several. config.evaluation.metrics takes the same names.",
+)
 _BATCH = flags.DEFINE_integer(
     "batch",
     256,
@@ -53,7 +59,7 @@ COMMAND = Command(
     description=__doc__,
     required=(_MODEL, _DATASET),
     flags={
-        "What is evaluated": (_MODEL, _DATASET, _SPLIT, _EXAMPLE_WEIGHTS),
+        "What is evaluated": (_MODEL, _DATASET, _SPLIT, _EXAMPLE_WEIGHTS, _METRICS),
         "Running": (_BATCH, _MAX_CORRUPT_RECORDS, _JSON),
     },
 )
@@ -82,6 +88,7 @@ def main(argv: Sequence[str]) -> None:
         batch=_BATCH.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
         weighted_by=_EXAMPLE_WEIGHTS.value,
+        metrics=_METRICS.value,
     )
     if _JSON.value:
         files.write_json(_JSON.value, result)

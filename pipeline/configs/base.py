@@ -35,6 +35,10 @@ def get_config() -> Config:
     # pipeline/data/images/augmentation.py.
     config.augmentation = dataclasses.asdict(augmentation.Augmentation())
 
+    # `name` is empty for the task's own loss, or one of keras.losses, or module:function; the rest are its
+    # arguments, as in --config.loss.name=Huber and config.loss.delta = 2.0.
+    config.loss = {"name": ""}
+
     config.train = {}
     config.train.split = "train"  # or a part: train[:90%], train[1000:], train+validation
     config.train.weight = 1.0  # of --dataset in a mixture
@@ -55,22 +59,24 @@ def get_config() -> Config:
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = {}
-    config.optimizer.name = "adamw"  # adamw, adam or sgd
+    config.optimizer.name = "adamw"  # adamw, adam, sgd, one of keras.optimizers, or module:function
     config.optimizer.learning_rate = 1e-3  # the largest, after the warm-up
-    config.optimizer.schedule = "cosine"  # cosine or linear (to 0 at the end), rsqrt, constant
+    # cosine or linear (to 0 at the end), rsqrt, constant, a class of keras.optimizers.schedules, or code
+    config.optimizer.schedule = "cosine"
     config.optimizer.warmup_steps = 100  # of a learning rate that rises
     config.optimizer.warmup_part = 0.0  # of the run, such as 0.05, in place of warmup_steps
     config.optimizer.clip_norm = 0.0  # of all gradients together, over all replicas; 0: as long as they are
     config.optimizer.ema = 0.0  # decay of averages of the weights, which are evaluated and exported; 0: none
-    config.optimizer.weight_decay = 1e-4  # adamw and sgd
+    config.optimizer.weight_decay = 1e-4  # all but adam
     config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
-    config.optimizer.momentum = 0.9  # sgd
+    config.optimizer.momentum = 0.9  # sgd, and others that take it
 
     config.evaluation = {}
     config.evaluation.split = "validation"  # evaluated after epochs; skipped where there is none
     config.evaluation.every_epochs = 1  # epochs between evaluations
     config.evaluation.final_split = ""  # evaluated at the end; empty: test, else validation
     config.evaluation.global_batch = 512  # most examples of an evaluation step
+    config.evaluation.metrics = ()  # beside the task's, such as ('f1', 'precision@0.3'); see docs/training.md
 
     # Keras callbacks: docs/training.md lists those that survive a kill.
     # E.g. ({"class_name": "EarlyStopping", "config": {"monitor": "val_loss"}},)

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -28,7 +28,9 @@ from pipeline.data.schema.feature_types import LABEL_TASKS, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting.raw_inputs import raw_inputs
 from pipeline.training.experiment import example_weights
+from pipeline.training.experiment import metrics as metrics_lib
 from pipeline.training.run.weights import require_weights
+from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.registry import EvaluationMetrics
 
 Answer = TypeVar("Answer")
@@ -153,7 +155,7 @@ def _require_readable(schema: Schema, dataset: Dataset) -> None:
         )
 
 
-WEIGHTS_FLAG = "--example_weights"
+WEIGHTS_FLAG, METRICS_FLAG = "--example_weights", "--metrics"
 
 
 def score(
@@ -164,24 +166,27 @@ def score(
     batch: int,
     max_corrupt_records: int = 0,
     weighted_by: str = "",
+    metrics: Sequence[str] = (),
 ) -> dict:
     """Predicts every record of `split` once with the export, and returns the metrics as JSON has them.
 
     Args:
       weighted_by: the numeric feature of the dataset that weights examples; empty: none.
+      metrics: beside the task's, as `config.evaluation.metrics` names them.
 
     Raises:
-      InputError: the export is not whole, the dataset lacks what the model's schema needs, or a weight is
-        invalid.
+      InputError: the export is not whole, the dataset lacks what the model's schema needs, a weight is
+        invalid, or there is no such metric.
     """
     model = open_model(model_directory, dataset)
+    more = metrics_lib.build(metrics, model.label, flag=METRICS_FLAG)
     targets = Targets(weights=example_weights.named(weighted_by, dataset.schema, flag=WEIGHTS_FLAG))
     selections, damage = damage_lib.sound_selection(
         {split: select(dataset, split)}, budget=max_corrupt_records
     )
     require_weights(selections.values(), targets.weights, flag=WEIGHTS_FLAG)
     return {
-        **_metrics(selections[split], model, batch=batch, targets=targets),
+        **_metrics(selections[split], model, batch=batch, targets=targets, more=more),
         "split": split,
         **({"weighted_by": weighted_by} if weighted_by else {}),
         "model": str(model_directory),
@@ -193,12 +198,19 @@ def score(
     }
 
 
-def _metrics(selection: Selection, model: ExportedModel, *, batch: int, targets: Targets) -> dict:
+def _metrics(
+    selection: Selection,
+    model: ExportedModel,
+    *,
+    batch: int,
+    targets: Targets,
+    more: Mapping[str, Callable[[], Accumulator]],
+) -> dict:
 
     def ask(rows: StoredRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         return rows.labels(model.label), model.predictions(rows), rows.weights(targets)
 
-    metrics = EvaluationMetrics(model.label)
+    metrics = EvaluationMetrics(model.label, more)
     for labels, predictions, weights in answers(
         selection, ask, batch=batch, title=f"evaluate {selection.expression}"
     ):

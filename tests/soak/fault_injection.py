@@ -52,9 +52,7 @@ FAULTS = (
         name="each replica clips, and looks for infinities, by its own gradient",
         sound=(
             "        self._inner._all_reduce_sum_gradients = list\n",
-            "        summed = tf.distribute.get_replica_context().all_reduce(\n"
-            '            "SUM", [gradient for gradient, _ in connected]\n'
-            "        )\n",
+            "        summed = sums_without_gradient([gradient for gradient, _ in connected])\n",
         ),
         faulty=("", "        summed = [gradient for gradient, _ in connected]\n"),
         tests=(
@@ -74,8 +72,8 @@ FAULTS = (
     ),
     Fault(
         name="moving statistics are those of replica 0",
-        sound=("layer.synchronized = True",),
-        faulty=("layer.synchronized = False",),
+        sound=("            _share_statistics(layer)\n",),
+        faulty=("            pass\n",),
         tests=(
             "test_statistics_are_of_the_whole_batch[mirrored]",
             "test_outputs_are_normalised_by_the_whole_batch[mirrored]",

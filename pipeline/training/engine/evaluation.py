@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 import keras
 import numpy as np
@@ -16,12 +17,17 @@ from pipeline.data.reading import sharding
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine import batches
 from pipeline.training.engine.batches import distributed
+from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.registry import EvaluationMetrics, task_of
 from pipeline.training.tasks.task import Task
 
 
 class Evaluator:
-    """Evaluates the model's current weights on any of `selections`, by its split expression."""
+    """Evaluates the model's current weights on any of `selections`, by its split expression.
+
+    Args:
+      metrics: beside the task's; see EvaluationMetrics.
+    """
 
     def __init__(
         self,
@@ -33,9 +39,10 @@ class Evaluator:
         preprocess: Preprocess,
         largest_batch: int,
         targets: Targets = Targets(),
+        metrics: Mapping[str, Callable[[], Accumulator]] = MappingProxyType({}),
     ) -> None:
         self._strategy = strategy
-        self._label = schema.label
+        self._label, self._metrics = schema.label, metrics
         self._selections = selections
         self._preprocess, self._targets = preprocess, targets
         replicas = strategy.num_replicas_in_sync
@@ -52,7 +59,7 @@ class Evaluator:
         """
         selection = self._selections[split]
         steps = evaluation_steps(selection.rows, self._even_batch(split))
-        metrics, predict = EvaluationMetrics(self._label), self._predicting(split)
+        metrics, predict = EvaluationMetrics(self._label, self._metrics), self._predicting(split)
         with naming_damage(selection):
             batches = iter(self._distributed_batches(split))
             # Counted, not run to the end: workers of a cluster must all ask the same number of times.

@@ -13,6 +13,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.input.training import TargetsOfBatch
 from pipeline.training.engine import batches
 from pipeline.training.engine.batches import Making
+from pipeline.training.engine.replicas import sums_without_gradient
 from pipeline.training.loop.clock import Tally
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.task import Task
@@ -37,13 +38,13 @@ def apply_if_finite(
       loss: float32 [], this replica's.
     """
     checked = [] if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) else summed
-    context = tf.distribute.get_replica_context()
-    finite = tf.reduce_all([_is_finite(each) for each in (context.all_reduce("SUM", loss), *checked)])
+    finite = tf.reduce_all([_is_finite(each) for each in (*sums_without_gradient([loss]), *checked)])
     if tf.__internal__.distribute.strategy_supports_no_merge_call():
         _where(finite, lambda: optimizer.apply(summed, variables))
     else:
         # The update merges the replicas, so a condition around it must stand where all are merged already
         # (TensorFlow 2.21). Keras's LossScaleOptimizer does the same.
+        context = tf.distribute.get_replica_context()
         context.merge_call(_apply_where, args=(finite, optimizer, summed, variables))
     return finite
 
@@ -474,9 +475,7 @@ class Update:
         connected = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
         if not connected:
             raise _untouched(self._variables)
-        summed = tf.distribute.get_replica_context().all_reduce(
-            "SUM", [gradient for gradient, _ in connected]
-        )
+        summed = sums_without_gradient([gradient for gradient, _ in connected])
         variables = [variable for _, variable in connected]
         if self._put_back is not None:
             return apply_if_finite(self._optimizer, summed, variables, loss=loss)

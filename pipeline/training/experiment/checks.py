@@ -4,21 +4,25 @@ from collections.abc import Sequence
 
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature_types import Label
-from pipeline.training.experiment.config import Train
+from pipeline.training.experiment import metrics, named
+from pipeline.training.experiment.config import Experiment
 from pipeline.training.state.checkpoints import Kept
 from pipeline.training.tasks.registry import WEIGHTED, task_of
 from pipeline.training.tasks.task import LOSS
 
 
-def logged_names(label: Label, *, is_validated: bool, is_weighted: bool) -> tuple[str, ...]:
+def logged_names(
+    label: Label, *, is_validated: bool, is_weighted: bool, more: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Names in the logs of `on_epoch_end`; those of the validation begin with `val_`.
 
     Args:
+      more: metrics that the config names.
       is_weighted: whether examples have weights: then the numbers of a validation are there twice.
     """
     task = task_of(label)
     training = (LOSS.key, *(("accuracy",) if task.has_accuracy else ()))
-    validated = task.logged(label) if is_validated else ()
+    validated = (*task.logged(label), *metrics.keys(more)) if is_validated else ()
     weighted = validated if is_weighted and task.has_weighted_metrics else ()
     return (
         *training,
@@ -40,24 +44,44 @@ def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> str:
 
 
 _VALIDATION = "val_"
+_MAX, _MIN = "max", "min"
 
 
-def kept_best(train: Train, label: Label) -> Kept:
-    metric = train.keep_best
+def kept_best(experiment: Experiment, label: Label) -> Kept:
+    direction, metric = _direction(experiment.train.keep_best)
+    key = metric.removeprefix(_VALIDATION).removeprefix(WEIGHTED)
     return Kept(
-        number=train.checkpoints_kept,
+        number=experiment.train.checkpoints_kept,
         metric=metric,
-        is_higher_better=metric.removeprefix(_VALIDATION).removeprefix(WEIGHTED) in _higher_is_better(label),
+        is_higher_better=direction == _MAX if direction else key in _higher_is_better(label, experiment),
     )
 
 
-def check_keep_best(metric: str, logged: Sequence[str], *, lacking: str = "") -> None:
-    """Raises InputError where the best checkpoint cannot be chosen by this metric, since it is not logged.
+def _direction(text: str) -> tuple[str, str]:
+    """('max', 'min' or '', the metric)."""
+    direction, colon, metric = text.partition(":")
+    return (direction, metric) if colon and direction in (_MAX, _MIN) else ("", text)
+
+
+def check_keep_best(text: str, logged: Sequence[str], *, lacking: str = "", more: Sequence[str] = ()) -> None:
+    """Raises InputError where the best checkpoint cannot be chosen by this metric.
+
+    It is not logged, or is code that a config names and nobody says whether more of it is better.
 
     Args:
-      metric: empty: no best one is kept.
+      text: empty: no best one is kept.
+      more: metrics that the config names.
       lacking: why there are no numbers of a validation, where there are none.
     """
+    direction, metric = _direction(text)
+    key = metric.removeprefix(_VALIDATION).removeprefix(WEIGHTED)
+    if not direction and key in metrics.keys([each for each in more if named.is_named(each)]):
+        raise InputError(
+            "--config.train.keep_best",
+            received=f"{metric!r}, of which it is not known whether more is better",
+            expected=f"'{_MAX}:{metric}' or '{_MIN}:{metric}'",
+            action="Choose one of these.",
+        )
     if metric and metric not in logged:
         is_of_validation = lacking and metric.startswith(_VALIDATION)
         raise InputError(
@@ -68,7 +92,8 @@ def check_keep_best(metric: str, logged: Sequence[str], *, lacking: str = "") ->
         )
 
 
-def _higher_is_better(label: Label) -> set[str]:
+def _higher_is_better(label: Label, experiment: Experiment) -> set[str]:
     task = task_of(label)
-    better = {metric.key for metric in (*task.metrics, LOSS) if metric.is_higher_better}
+    known = (*task.metrics, LOSS, *metrics.shown(experiment.evaluation.metrics))
+    better = {metric.key for metric in known if metric.is_higher_better}
     return better | ({"accuracy"} if task.has_accuracy else set())

@@ -75,6 +75,14 @@ class Loss:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class OwnLoss:
+    """A loss in place of the task's, see losses.py, and its arguments; an empty name: the task's."""
+
+    name: str
+    options: Values
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Train:
     """The length of a run, the parts in which it runs, and what it keeps."""
 
@@ -105,6 +113,7 @@ class Optimizer:
     weight_decay: float
     not_decayed: tuple[str, ...]
     momentum: float
+    options: Values  # further arguments of one that code names
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,6 +124,7 @@ class Evaluation:
     every_epochs: int
     final_split: str
     global_batch: int
+    metrics: tuple[str, ...]  # beside the task's: see metrics.py
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,6 +139,7 @@ class Experiment:
     data: Data
     model: Model
     loss: Loss
+    own_loss: OwnLoss
     train: Train
     optimizer: Optimizer
     evaluation: Evaluation
@@ -149,7 +160,7 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
     _check_values(config)
     values = _frozen({name: value for name, value in config.items() if name != "callbacks"})
     train, seed = values["train"], values["seed"]
-    options = dict(values["model"])
+    model, own_loss = dict(values["model"]), dict(values["loss"])
     return Experiment(
         data=Data(
             split=train["split"],
@@ -164,18 +175,25 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
             augmentation=Augmentation(**values["augmentation"]),
         ),
         model=Model(
-            name=options.pop("name", ""),
-            options=options,
+            name=model.pop("name", ""),
+            options=model,
             seed=seed,
             folder=str(pathlib.Path(config_file.partition(":")[0]).parent.resolve()) if config_file else "",
         ),
         loss=section(Loss, train),
+        own_loss=OwnLoss(name=own_loss.pop("name", ""), options=own_loss),
         train=section(Train, train),
-        optimizer=section(Optimizer, values["optimizer"]),
+        optimizer=_optimizer(values["optimizer"]),
         evaluation=section(Evaluation, values["evaluation"]),
         callbacks=tuple(config["callbacks"]),
         given=as_json(config),
     )
+
+
+def _optimizer(values: Values) -> Optimizer:
+    known = _KEYS["optimizer"]
+    options = {name: value for name, value in values.items() if name not in known}
+    return section(Optimizer, {**values, "options": options})
 
 
 def as_json(config: Values) -> dict[str, object]:
@@ -193,13 +211,13 @@ def _names(*sections: type) -> frozenset[str]:
     return frozenset(field.name for section in sections for field in dataclasses.fields(section))
 
 
-_GROUPS = ("model", "augmentation", "train", "optimizer", "evaluation", "callbacks")
-# The keys of a config, by section; any key may stand in `model`.
+_GROUPS = ("model", "loss", "augmentation", "train", "optimizer", "evaluation", "callbacks")
+# The keys of a config, by section; any key may stand in `model`, in `loss`, and beside a named optimizer.
 _KEYS: Mapping[str, frozenset[str]] = {
     "": frozenset({"seed", "global_batch", "mixture", "image_size", "shuffle", "image_dtype", *_GROUPS}),
     "augmentation": _names(Augmentation),
     "train": _names(Loss, Train) | {"split", "weight", "example_weights"},
-    "optimizer": _names(Optimizer),
+    "optimizer": _names(Optimizer) - {"options"},
     "evaluation": _names(Evaluation),
 }
 
@@ -209,7 +227,8 @@ def _check_keys(config: Values) -> None:
         prefix = f"{group}." if group else ""
         given = config[group] if group else config
         for name in given:
-            if name not in known:
+            takes_more = group == "optimizer" and given.get("name") not in OWN_OPTIMIZERS
+            if name not in known and not takes_more:
                 meant = did_you_mean(name, sorted(known), otherwise="Leave it out.")
                 expected = f"a key of {group or 'the config'}, which pipeline/configs/base.py lists"
                 raise _error(f"{prefix}{name}", "a key that there is not", expected, meant)
@@ -219,6 +238,7 @@ def _check_keys(config: Values) -> None:
                 raise _error(f"{prefix}{name}", "nothing", "a value", begin)
 
 
+OWN_OPTIMIZERS = ("adamw", "adam", "sgd")  # others are named as code
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
 _MOST_EXAMPLES = 2**31 - 1  # of a batch: they are counted in int32
 _SEEDS = 2**32  # NumPy's
@@ -253,6 +273,10 @@ _RULES: Mapping[str, Rule] = {
     "optimizer.ema": (
         lambda value: 0 <= value < 1,
         "a decay from 0 (no averages) to below 1, such as 0.999",
+    ),
+    "evaluation.metrics": (
+        lambda value: isinstance(value, list | tuple) and all(isinstance(each, str) for each in value),
+        "names, as ('f1', 'precision@0.3')",
     ),
     "evaluation.every_epochs": (lambda value: value >= 1, "1 or more"),
     "evaluation.global_batch": _POSITIVE,

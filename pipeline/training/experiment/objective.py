@@ -7,8 +7,9 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
-from pipeline.training.experiment import example_weights
+from pipeline.training.experiment import example_weights, losses
 from pipeline.training.experiment.config import Data, Experiment
+from pipeline.training.experiment.model import learned_scale
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.registry import task_of
 
@@ -32,19 +33,27 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
     if args and not label.classes:
         raise _error(_WEIGHTS, args, f"() for label '{label.name}', which has no classes")
     weights = _balanced(label, statistics) if args == (BALANCED,) else _as_given(args, label)
+    scale = learned_scale(experiment.loss, label, statistics)
+    own = losses.build(experiment.own_loss, label, scale)
+    if own and smoothing:
+        raise _error(_SMOOTHING, smoothing, "0 where config.loss names a loss; some take it as an argument")
     return Objective(
         task=task,
+        own=own,
         label_smoothing=smoothing,
         class_weights=weights,
         mean_weight=example_weights.mean(by_example, statistics) if by_example else None,
     )
 
 
-def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]:
+def announced(experiment: Experiment, objective: Objective, label: Label) -> tuple[str, ...]:
     """Describes the objective in lines; none where it is the task's own."""
+    data, own_loss = experiment.data, experiment.own_loss
     smoothing, weights = objective.label_smoothing, objective.class_weights
     pairs = zip(label.classes, weights, strict=False)
+    neither = "the task's own" if objective.own else "neither"
     changes = [
+        *([f"{own_loss.name} of each example"] if objective.own else []),
         *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
         *(
             ["class weights " + ", ".join(f"{name} {weight:.4g}" for name, weight in pairs)]
@@ -53,7 +62,7 @@ def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]
         ),
     ]
     return (
-        *([f"loss       {'; '.join(changes)}; evaluations have neither"] if changes else []),
+        *([f"loss       {'; '.join(changes)}; evaluations have {neither}"] if changes else []),
         *([_by_example(data, objective)] if objective.mean_weight is not None else []),
     )
 

@@ -1,6 +1,7 @@
 """The optimizer and its learning rate, from a config."""
 
 import math
+import types
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
@@ -10,6 +11,7 @@ from keras import ops
 from pipeline.base.errors import InputError, unknown_name
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment import named
 from pipeline.training.experiment.model import matching
 
 # Decaying scales and offsets only shrinks the signal (Goyal et al. 2017, section 5.3, leave them out too).
@@ -30,10 +32,8 @@ def build(
     Raises:
       InputError: its name or schedule is unknown, or no variable's path matches a pattern of `not_decayed`.
     """
-    if args.name not in _OPTIMIZERS:
-        raise _unknown("name", args.name, tuple(_OPTIMIZERS))
-    optimizer = _OPTIMIZERS[args.name](args, _learning_rate(args, total_steps))
-    optimizer.global_clipnorm = args.clip_norm or None
+    optimizer = _OPTIMIZERS.get(args.name, _named)(args, _learning_rate(args, total_steps))
+    optimizer.global_clipnorm = args.clip_norm or optimizer.global_clipnorm
     named = matching(args.not_decayed, variables, key="optimizer.not_decayed")
     usual = [each for each in variables if _is_not_decayed(each)]
     optimizer.exclude_from_weight_decay(var_list=[*usual, *named])
@@ -65,6 +65,7 @@ def _is_not_decayed(variable: keras.Variable) -> bool:
 
 _LearningRate = float | keras.optimizers.schedules.LearningRateSchedule
 
+# Those of config.OWN_OPTIMIZERS.
 _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.optimizers.Optimizer]] = {
     "adamw": lambda args, rate: AdamW(rate, weight_decay=args.weight_decay),
     "adam": lambda args, rate: Adam(rate),
@@ -74,14 +75,82 @@ _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.
 }
 
 
+# What Keras's optimizers do for each replica by itself, or not under a strategy: keys that do it for all.
+_DONE_HERE = {
+    "learning_rate": "learning_rate",
+    "gradient_accumulation_steps": "train.micro_batches",
+    "use_ema": "ema",
+    "global_clipnorm": "clip_norm",
+}
+
+
+def _named(args: config_lib.Optimizer, rate: _LearningRate) -> keras.optimizers.Optimizer:
+    """One of keras.optimizers, or what code makes; it gets those of the config's values that it takes."""
+    key, library = "--config.optimizer.name", keras.optimizers
+    name, inline = named.call(args.name, key=key)
+    if not named.is_named(name) and not hasattr(library, name):
+        raise _unknown("name", name, (*_OPTIMIZERS, *_classes(library, keras.optimizers.Optimizer)))
+    found, given = named.resolve(name, key=key, library=library.__name__), {**args.options, **inline}
+    for argument in sorted({*given} & {*_DONE_HERE}):
+        ours = _DONE_HERE[argument]
+        raise InputError(
+            f"{key}={name}",
+            received=f"the argument {argument}",
+            expected="others: Penstock does that itself, for all replicas",
+            action=f"Set --config.{ours if '.' in ours else f'optimizer.{ours}'} instead.",
+        )
+    offered = {
+        "learning_rate": rate,
+        "weight_decay": args.weight_decay or None,
+        "momentum": args.momentum,
+    }
+    made = named.build_offered(found, given, offered, name=name, key=key)
+    if not isinstance(made, keras.optimizers.Optimizer):
+        raise _another(key, name, made, "a keras.optimizers.Optimizer")
+    return made
+
+
+def _classes(library: types.ModuleType, base: type) -> list[str]:
+    found = {name: each for name, each in vars(library).items() if isinstance(each, type)}
+    return [name for name, each in found.items() if issubclass(each, base) and each is not base]
+
+
+def _another(key: str, name: str, made: object, expected: str) -> InputError:
+    received = f"an object of the class {type(made).__name__}"
+    return InputError(f"{key}={name}", received=received, expected=expected, action="Have it return one.")
+
+
 def _learning_rate(args: config_lib.Optimizer, total_steps: int) -> _LearningRate:
-    if args.schedule not in SCHEDULES:
-        raise _unknown("schedule", args.schedule, tuple(SCHEDULES))
     steps = round(args.warmup_part * total_steps) if args.warmup_part else args.warmup_steps
     warmup = min(steps, total_steps - 1)
     if args.schedule == "constant" and warmup <= 0:
         return args.learning_rate  # a number, which ReduceLROnPlateau can set
+    if args.schedule not in SCHEDULES:
+        return Following(_named_schedule(args, total_steps - max(0, warmup)), warmup=max(0, warmup))
     return WarmedUp(args.schedule, peak=args.learning_rate, warmup=max(0, warmup), total=total_steps)
+
+
+def _named_schedule(
+    args: config_lib.Optimizer, steps: int
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """One of keras.optimizers.schedules, or what code makes, for the `steps` after the warm-up."""
+    key, library = "--config.optimizer.schedule", keras.optimizers.schedules
+    name, given = named.call(args.schedule, key=key)
+    if not named.is_named(name) and not hasattr(library, name):
+        base = library.LearningRateSchedule
+        raise _unknown("schedule", name, (*SCHEDULES, *_classes(library, base)))
+    found = named.resolve(name, key=key, library=library.__name__)
+    rate = args.learning_rate
+    offered = {
+        "initial_learning_rate": rate,
+        "learning_rate": rate,
+        "decay_steps": steps,
+        "total_steps": steps,
+    }
+    made = named.build_offered(found, given, offered, name=name, key=key)
+    if not isinstance(made, library.LearningRateSchedule):
+        raise _another(key, name, made, "a keras.optimizers.schedules.LearningRateSchedule")
+    return made
 
 
 def _unknown(field: str, received: str, known: tuple[str, ...]) -> InputError:
@@ -121,6 +190,23 @@ class WarmedUp(keras.optimizers.schedules.LearningRateSchedule):
         progress = ops.clip((step - self.warmup) / max(1, self.total - self.warmup), 0.0, 1.0)
         falling = SCHEDULES[self.schedule](progress, step, float(max(1, self.warmup)))
         return self.peak * ops.where(step < self.warmup, rising, falling)
+
+    def get_config(self) -> dict:
+        return dict(vars(self))
+
+
+@keras.saving.register_keras_serializable("penstock")
+class Following(keras.optimizers.schedules.LearningRateSchedule):
+    """The rate of a step: rises during the warm-up to the first of another schedule, which then begins."""
+
+    def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, *, warmup: int) -> None:
+        self.schedule, self.warmup = schedule, warmup
+
+    def __call__(self, step: object) -> object:
+        step = ops.cast(step, "float32")
+        rising = ops.cast(self.schedule(0), "float32") * (step + 1.0) / max(1, self.warmup)
+        following = ops.cast(self.schedule(ops.maximum(step - self.warmup, 0.0)), "float32")
+        return ops.where(step < self.warmup, rising, following)
 
     def get_config(self) -> dict:
         return dict(vars(self))

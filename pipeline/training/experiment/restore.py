@@ -17,7 +17,7 @@ from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.step import Averages
-from pipeline.training.experiment import checks, example_weights, objective
+from pipeline.training.experiment import checks, example_weights, named, objective
 from pipeline.training.experiment.config import Experiment, parse
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.experiment.model_code import as_recorded, without_first_weights
@@ -98,6 +98,7 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
     run_record.check_files(run.path, record)
     experiment = as_recorded(parse(record.config), record.model, run.path)
     schema = schema_lib.load(run.schema)
+    named.require_recorded(experiment, record.code)
     statistics = statistics_lib.read(run.statistics)[TRAIN]
     known = KnownRun(
         preprocess=build_preprocess(experiment.data, schema, statistics),
@@ -131,7 +132,7 @@ def reading(
     """
     experiment, schema = parse(record.config), schema_lib.load(run.schema)
     inputs = golden.inputs(run.golden, schema, preprocess)
-    kept = checks.kept_best(experiment.train, schema.label)
+    kept = checks.kept_best(experiment, schema.label)
     averages = step.build_averages(experiment.optimizer.ema, model)
     checkpoints = Checkpoints(
         run.checkpoints,

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from pipeline.data.reading.fetch import dataset_options
 from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
-from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import FLOAT32
+from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.experiment import optimizer as optimizer_lib
 from pipeline.training.parity.subject import Subject
@@ -97,7 +97,9 @@ def _gradients(subject: Subject, model: keras.Model, batch: Batch) -> list[tf.Te
     variables = model.trainable_variables
     with tf.GradientTape() as tape:
         losses = subject.objective.losses(targets, model(inputs, training=True))
-        loss = tf.reduce_mean(losses) / subject.learned.spread**2 + sum(model.losses)
+        loss = tf.reduce_mean(losses) / subject.objective.unit(subject.learned.spread) ** 2 + sum(
+            model.losses
+        )
     found = tape.gradient(loss, [variable.value for variable in variables])
     return [
         tf.zeros_like(variable.value) if gradient is None else tf.convert_to_tensor(gradient)
@@ -122,7 +124,7 @@ def step_changes(
     """Returns how much the training step changes each trainable variable."""
     with strategy.scope():
         model = subject.model()
-        strategy_lib.adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
+        adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
         clip = subject.experiment.optimizer.clip_norm
         model.optimizer = _optimizer(subject, model.trainable_variables, clip_norm=clip)
     size = subject.experiment.data.global_batch
@@ -132,7 +134,7 @@ def step_changes(
         task=subject.objective,
         global_batch=size,
         micro_batches=micro_batches,
-        spread=subject.learned.spread,
+        spread=subject.objective.unit(subject.learned.spread),
     )
     before = _copies(model)
     whole = tf.nest.map_structure(lambda *each: tf.concat(each, axis=0), *batches)

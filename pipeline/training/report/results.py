@@ -8,6 +8,7 @@ from pipeline.report import formats
 from pipeline.report.charts import confusion_matrix, predicted_vs_actual, roc_curve
 from pipeline.report.html import Markup, join, tag
 from pipeline.report.section import Note, Section, Table, Tiles
+from pipeline.training.experiment.metrics import shown
 from pipeline.training.report.inputs import ReportInputs, as_float
 from pipeline.training.tasks.registry import TASKS, WEIGHTED
 from pipeline.training.tasks.task import Metric
@@ -17,12 +18,16 @@ _MAX_PAIRS = 6
 
 
 def metrics_of(inputs: ReportInputs) -> tuple[Metric, ...]:
-    """The metrics of the run's task, the most important first; of all tasks if the task is not known."""
+    """The metrics of the run's task, the most important first, and those that its config names.
+
+    If the task is not known, those of all tasks.
+    """
     task = inputs.evaluation.get("task")
     if task is None and inputs.schema is not None:
         task = next((feature.task for feature in inputs.schema.features if feature.kind == "label"), None)
     known = [TASKS[task]] if task in TASKS else TASKS.values()
-    return tuple(dict.fromkeys(metric for each in known for metric in each.metrics))
+    asked = inputs.run.get("config", {}).get("evaluation", {}).get("metrics") or ()
+    return tuple(dict.fromkeys((*(metric for each in known for metric in each.metrics), *shown(asked))))
 
 
 def format_of(metric: Metric) -> Callable[[float], str]:

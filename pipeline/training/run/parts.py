@@ -16,6 +16,7 @@ from pipeline.training.engine import measures, step, strategy
 from pipeline.training.engine.batches import timed
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
+from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import Averages, inner_loop, train_step
 from pipeline.training.experiment import checks, optimizer, restore
 from pipeline.training.experiment import data as data_lib
@@ -69,7 +70,7 @@ def build(setup: Setup) -> Run:
             scale=learned,
         )
         model = fitted.model
-        strategy.adapt_to_replicas(model, replicas=replicas_in_sync)
+        adapt_to_replicas(model, replicas=replicas_in_sync)
         model.optimizer = optimizer.build(
             experiment.optimizer,
             model.trainable_variables,
@@ -85,6 +86,7 @@ def build(setup: Setup) -> Run:
         preprocess=preprocess,
         largest_batch=experiment.evaluation.global_batch,
         targets=data_lib.targets(experiment.data, schema),
+        metrics=setup.metrics,
     )
     return Run(
         setup=setup,
@@ -112,7 +114,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
         scale=run.scale,
         run=checkpoints.identity_of_run(setup.record, schema=schema.fingerprint),
         counts_on=(setup.workdir.history,),
-        kept=checks.kept_best(setup.experiment.train, schema.label),
+        kept=checks.kept_best(setup.experiment, schema.label),
         worker=run.worker,
         latest=strategy.latest_step(setup.strategy),
     )
@@ -134,7 +136,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
         micro_batches=experiment.train.micro_batches,
         averages=run.averages,
         skips=experiment.train.on_bad_step == "skip",
-        spread=run.learned.spread,
+        spread=setup.objective.unit(run.learned.spread),
         jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
     )
     return inner_loop(

@@ -17,6 +17,7 @@ from pipeline.training.engine import step
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.strategy import name_of
 from pipeline.training.engine.trace import Steps
+from pipeline.training.experiment import named
 from pipeline.training.experiment.config import Experiment
 from pipeline.training.state.run_record import RunRecord
 
@@ -66,6 +67,7 @@ def describe(
         config_file=request.config_file,
         config=request.experiment.given,
         model=dict(model or {}),
+        code=named.records(request.experiment),
         mixture_digests=mixture_digests,
         strategy=name_of(strategy),
         replicas=strategy.num_replicas_in_sync,

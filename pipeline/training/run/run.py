@@ -144,6 +144,7 @@ def _steps(
                 setup.dataset.schema.label,
                 is_validated=bool(setup.validation_split),
                 is_weighted=bool(setup.experiment.data.example_weights),
+                more=setup.experiment.evaluation.metrics,
             ),
         ),
         evaluate=timed(goodput_log, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),

@@ -23,7 +23,15 @@ from pipeline.training.engine import cluster
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import checks, evaluation_splits, example_weights, model_code, optimizer
+from pipeline.training.experiment import (
+    checks,
+    evaluation_splits,
+    example_weights,
+    metrics,
+    model_code,
+    named,
+    optimizer,
+)
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment import objective as objective_lib
@@ -39,6 +47,7 @@ from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.start import Start
 from pipeline.training.state.workdir import Workdir
+from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.objective import Objective
 
 _Say = Callable[[str], None]  # takes a line that announces a decision
@@ -58,6 +67,7 @@ class Setup:
     model_code: ModelCode
     cadence: Cadence
     objective: Objective
+    metrics: Mapping[str, Callable[[], Accumulator]]  # that the config names, beside the task's
     validation_split: str  # empty: the dataset has none
     final_split: str
     start: Start | None  # the run that gives the first weights; None: the seed does
@@ -99,6 +109,7 @@ def decide(request: Request) -> Setup:
     lines: list[str] = []
     say = lines.append
     _announce_dataset(dataset, experiment.data, say)
+    named.require_recorded(experiment, before.code if before else {})
     start = _start(request, workdir, before, say)
     statistics = _statistics(start, dataset)
     strategy = _strategy(request, say)
@@ -106,7 +117,7 @@ def decide(request: Request) -> Setup:
     jit_compile, reason = strategy_lib.jit_compile(experiment.train.jit_compile, strategy)
     say(f"XLA        {'on' if jit_compile else 'off'}: {reason}")
     objective = objective_lib.build(experiment, schema, statistics)
-    lines += objective_lib.announced(experiment.data, objective, schema.label)
+    lines += objective_lib.announced(experiment, objective, schema.label)
     validation_split, final_split = _evaluation(experiment.evaluation, dataset, say)
     used = {experiment.data.split, validation_split, final_split} - {""}
     selections, damage = _selections(request, used, workdir, strategy_lib.worker(strategy), say)
@@ -123,6 +134,7 @@ def decide(request: Request) -> Setup:
         model_code=code,
         cadence=cadence,
         objective=objective,
+        metrics=metrics.build(experiment.evaluation.metrics, schema.label),
         validation_split=validation_split,
         final_split=final_split,
         start=start,
@@ -170,7 +182,7 @@ def _start(request: Request, workdir: Workdir, before: RunRecord | None, say: _S
 
 def _checkpoint_of(warm_start: pathlib.Path) -> Start:
     run, record = start_lib.finished_run(warm_start)
-    keeps = checks.kept_best(config_lib.parse(record.config).train, schema_lib.load(run.schema).label)
+    keeps = checks.kept_best(config_lib.parse(record.config), schema_lib.load(run.schema).label)
     entry, *_ = checkpoints.chosen_to_keep(run.checkpoints, keeps.usual(run.checkpoints), kept=keeps)
     return start_lib.start_of(run, record, entry)
 
@@ -288,8 +300,9 @@ def _check_callbacks(experiment: Experiment, schema: Schema, cadence: Cadence, v
         every_epochs=experiment.evaluation.every_epochs,
     )
     is_weighted = bool(experiment.data.example_weights)
-    logged = checks.logged_names(schema.label, is_validated=not lacking, is_weighted=is_weighted)
-    checks.check_keep_best(experiment.train.keep_best, logged, lacking=lacking)
+    more = experiment.evaluation.metrics
+    logged = checks.logged_names(schema.label, is_validated=not lacking, is_weighted=is_weighted, more=more)
+    checks.check_keep_best(experiment.train.keep_best, logged, lacking=lacking, more=more)
     callback_checks.check(
         experiment.callbacks,
         logged=logged,

@@ -25,6 +25,7 @@ BOUND = (
     "train.class_weights",
     "train.example_weights",
     "train.weight",
+    "loss",
     "mixture",
     "augmentation",
     "optimizer",
@@ -106,14 +107,14 @@ def _require_equal(before: RunRecord, now: RunRecord) -> None:
 
 
 def _differences(was: object, is_: object, path: str = "") -> Iterator[tuple[str, object, object]]:
-    """(path, before, now) of every leaf that differs, and of the section `model` as a whole.
+    """(path, before, now) of every leaf that differs, and of the sections `model` and `loss` as a whole.
 
-    That section holds only the options that are set.
+    These hold only the options that are set, as the optimizer's may.
     """
-    if isinstance(was, Mapping) and isinstance(is_, Mapping) and path != "model":
-        for name in is_:
+    if isinstance(was, Mapping) and isinstance(is_, Mapping) and path not in ("model", "loss"):
+        for name in dict.fromkeys((*is_, *was)):
             key = f"{path}.{name}" if path else name
-            yield from _differences(was.get(name), is_[name], key)
+            yield from _differences(was.get(name), is_.get(name), key)
     elif was != is_:
         yield path, was, is_
 

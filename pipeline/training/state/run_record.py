@@ -34,6 +34,7 @@ class RunRecord:
     config_file: str = ""
     config: Mapping[str, object]
     model: Mapping[str, object] = dataclasses.field(default_factory=dict)  # its code, see model_code.py
+    code: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)  # see experiment/named.py
     mixture_digests: tuple[str, ...] = ()  # of the datasets of config.mixture, in its order
     strategy: str = ""
     replicas: int = 1

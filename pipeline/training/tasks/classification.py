@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.schema.feature_types import Label
+from pipeline.training.tasks.metrics import roc
 from pipeline.training.tasks.task import LOSS, Metric, Task
 
 _SMALLEST_PROBABILITY = 1e-7  # as Keras clips; a wrong certainty then costs 16 nats, not infinity
@@ -121,30 +122,19 @@ class _RankedClassCounts(_ClassCounts):
         self._weights.append(np.ones(len(labels)) if weights is None else weights)
 
     def result(self) -> dict:
-        false_positives, true_positives = _roc(
-            *(np.concatenate(each) for each in (self._labels, self._scores, self._weights))
-        )
+        labels, scores, weights = map(np.concatenate, (self._labels, self._scores, self._weights))
+        false_positives, true_positives = roc(labels == 1, scores, weights)
         if not (false_positives[-1] and true_positives[-1]):
             return super().result()  # one class alone has no ranking
         x, y = false_positives / false_positives[-1], true_positives / true_positives[-1]
         points = np.unique(np.linspace(0, len(x) - 1, _ROC_POINTS).round().astype(int))
-        roc = {"false_positive_rate": x[points].tolist(), "true_positive_rate": y[points].tolist()}
-        return super().result() | {"auc": float(np.trapezoid(y, x)), "roc": roc}
+        curve = {"false_positive_rate": x[points].tolist(), "true_positive_rate": y[points].tolist()}
+        return super().result() | {"auc": float(np.trapezoid(y, x)), "roc": curve}
 
 
 def _cross_entropies(own: np.ndarray) -> np.ndarray:
     """Returns the losses in nats, [n], from the probabilities [n] of the examples' own classes."""
     return -np.log(np.clip(own, _SMALLEST_PROBABILITY, 1.0))
-
-
-def _roc(labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of (false, true) positives as the threshold falls past each different score, from (0, 0)."""
-    order = np.argsort(-scores, kind="stable")
-    positive, weights = labels[order] == 1, weights[order]
-    # Equal scores are one threshold: otherwise the file's order would decide the area.
-    last_of_equal = np.append(np.diff(scores[order]) != 0, True)
-    true_positives, false_positives = np.cumsum(weights * positive), np.cumsum(weights * ~positive)
-    return np.append(0, false_positives[last_of_equal]), np.append(0, true_positives[last_of_equal])
 
 
 # --- Regression: one number for each example. The loss is the squared error.

@@ -8,6 +8,9 @@ import tensorflow as tf
 from pipeline.data.input.training import Mixed, Plain, TargetsOfBatch, own_of
 from pipeline.training.tasks.task import Task
 
+# (labels [batch], logits float32 [batch, logits]) → losses, float32 [batch].
+LossOfExamples = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Objective:
@@ -17,6 +20,7 @@ class Objective:
       label_smoothing: the part of each label, from 0 to below 1, that is spread evenly over all classes:
         C. Szegedy and others, "Rethinking the Inception Architecture for Computer Vision" (2016), section 7.
       class_weights: of the losses, one for each class; none: all are 1.
+      own: the loss in place of the task's; None: the task's.
       mean_weight: what counts as a weight of 1, above 0, where each example has a weight of its own: then
         targets are (labels, weights). None: they are labels.
     """
@@ -24,6 +28,7 @@ class Objective:
     task: Task
     label_smoothing: float = 0.0
     class_weights: tuple[float, ...] = ()
+    own: LossOfExamples | None = None
     mean_weight: float | None = None
 
     def losses(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
@@ -37,7 +42,7 @@ class Objective:
     def _losses(self, targets: Plain, logits: tf.Tensor) -> tf.Tensor:
         """Losses of smoothed labels are means of two: a cross-entropy is linear in the label."""
         labels = targets if self.mean_weight is None else targets[0]
-        losses = self.task.losses(labels, logits)
+        losses = (self.own or self.task.losses)(labels, logits)
         if self.label_smoothing:
             evenly = self.task.losses_of_no_class(logits)
             losses = (1 - self.label_smoothing) * losses + self.label_smoothing * evenly
@@ -46,6 +51,10 @@ class Objective:
         if self.mean_weight is not None:
             losses *= targets[1] / self.mean_weight
         return losses
+
+    def unit(self, spread: float) -> float:
+        """Returns the unit in which the loss is squared, where labels have this spread; 1 for an own loss."""
+        return 1.0 if self.own else spread
 
     def labels(self, targets: TargetsOfBatch) -> tf.Tensor:
         """The examples' own labels, [batch]."""

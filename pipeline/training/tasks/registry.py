@@ -1,12 +1,14 @@
 """The tasks that a label can name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.tasks.classification import Binary, Multiclass, Regression
+from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.task import Task
 
 TASKS: Mapping[str, Task] = {"binary": Binary(), "multiclass": Multiclass(), "regression": Regression()}
@@ -31,13 +33,20 @@ WEIGHTED = "weighted_"  # prefix of a metric in which each example has its own w
 
 
 class EvaluationMetrics:
-    """Takes batches of labels and predictions, gives a summary that JSON can hold."""
+    """Takes batches of labels and predictions, gives a summary that JSON can hold.
 
-    def __init__(self, label: Label) -> None:
+    Args:
+      more: functions that make an accumulator, by its name, beside those of the task.
+    """
+
+    def __init__(
+        self, label: Label, more: Mapping[str, Callable[[], Accumulator]] = MappingProxyType({})
+    ) -> None:
         self._label = label
         self._examples = 0
         self._accumulator = task_of(label).accumulator(label)
         self._weighted = task_of(label).accumulator(label)
+        self._more, self._weighted_more = ({key: make() for key, make in more.items()} for _ in range(2))
         self._weight = 0.0
 
     def update(
@@ -59,9 +68,13 @@ class EvaluationMetrics:
         kept, predicted = np.asarray(labels)[keep], np.asarray(predictions, np.float64)[keep]
         self._examples += len(kept)
         self._accumulator.update(kept, predicted)
+        for each in self._more.values():
+            each.update(kept, predicted, np.ones(len(kept)))
         if weights is not None and task_of(self._label).has_weighted_metrics:
             weighing = np.asarray(weights, np.float64)[keep]
             self._weighted.update(kept, predicted, weighing)
+            for each in self._weighted_more.values():
+                each.update(kept, predicted, weighing)
             self._weight += float(weighing.sum())
 
     def numbers(self) -> dict[str, float]:
@@ -76,9 +89,14 @@ class EvaluationMetrics:
         summary = {"task": self._label.task, "examples": self._examples}
         if self._label.classes:
             summary["classes"] = list(self._label.classes)
-        plain = self._accumulator.result() if self._examples else {}
+        plain = self._accumulator.result() | _numbers(self._more) if self._examples else {}
         return summary | plain | self._weighted_numbers()
 
     def _weighted_numbers(self) -> dict[str, float]:
-        found = self._weighted.result() if self._weight else {}
+        found = self._weighted.result() | _numbers(self._weighted_more) if self._weight else {}
         return {f"{WEIGHTED}{name}": value for name, value in found.items() if isinstance(value, float)}
+
+
+def _numbers(accumulators: Mapping[str, Accumulator]) -> dict[str, float]:
+    found = {key: each.result() for key, each in accumulators.items()}
+    return {key: value for key, value in found.items() if value is not None}

@@ -1,16 +1,29 @@
 """Every example counts once, whatever the batch and the number of replicas."""
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn import metrics as sk
 
 from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.statistics import loading
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.evaluation import Evaluator
+from pipeline.training.experiment import metrics as metrics_lib
 
-WAYS = [("one_device", 32), ("mirrored", 2), ("mirrored", 512)]
+
+def f1_of_scikit_learn(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> float:
+    return sk.f1_score(labels, predictions[:, 1] > 0.6, sample_weight=weights)
+
+
+def area_of_scikit_learn(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> float:
+    return sk.average_precision_score(labels, predictions[:, 1], sample_weight=weights)
+
+
+METRICS = ("f1@0.6", "pr_auc", f"{__name__}:f1_of_scikit_learn", f"{__name__}:area_of_scikit_learn")
+WAYS = [("one_device", 32), ("mirrored", 2), ("mirrored", 32)]
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +44,7 @@ def evaluate(dataset, strategy: tf.distribute.Strategy, largest_batch: int) -> d
         selections={"test": select(dataset, "test")},
         preprocess=preprocess,
         largest_batch=largest_batch,
+        metrics=metrics_lib.build(METRICS, dataset.schema.label),
     )
     metrics = evaluator("test")
     assert evaluator("test") == metrics
@@ -42,6 +56,14 @@ def test_every_example_counts_once(evaluated, way):
     metrics = evaluated[way]
     assert metrics["examples"] == sum(map(sum, metrics["confusion_matrix"])) == 70
     assert metrics["auc"] == 1.0  # the label is the sign of the sum that this model computes
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+def test_metrics_that_a_config_names_are_exact_over_padded_batches(evaluated, way):
+    """70 examples: in batches of 24 on one device, of 2 and of 24 on two replicas."""
+    metrics = evaluated[way]
+    assert metrics["f1@0.6"] == pytest.approx(metrics["f1_of_scikit_learn"], rel=1e-9)
+    assert metrics["pr_auc"] == pytest.approx(metrics["area_of_scikit_learn"], rel=1e-9)
 
 
 def test_metrics_do_not_depend_on_the_replicas(evaluated):

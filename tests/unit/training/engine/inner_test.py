@@ -15,6 +15,7 @@ from pipeline.training.engine import batches
 from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.batches import timed
+from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import InnerLoop
@@ -304,7 +305,7 @@ def skipping(
         hidden = keras.layers.BatchNormalization()(keras.layers.Dense(4)(inputs))
         outputs = keras.layers.Dense(1)(hidden)
         model = keras.Model(inputs, last(outputs) if last else outputs)
-        strategy_lib.adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
+        adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
         plain = keras.optimizers.AdamW(0.1, weight_decay=0.1)
         model.optimizer = keras.optimizers.LossScaleOptimizer(plain) if scaled else plain
         model.optimizer.build(model.trainable_variables)

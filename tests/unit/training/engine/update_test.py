@@ -11,6 +11,7 @@ from models.wide_deep import OffsetEmbedding
 from pipeline.base.errors import InputError
 from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import train_step
 from pipeline.training.tasks.classification import Regression
 
@@ -50,7 +51,7 @@ def trained(
     assert count == 1 + (name == "mirrored")
     with strategy.scope():
         model = make()
-        strategy_lib.adapt_to_replicas(model, replicas=count)
+        adapt_to_replicas(model, replicas=count)
         model.optimizer = optimizer()
         model.optimizer.build(model.trainable_variables)
         model.averages = step_lib.build_averages(ema, model)

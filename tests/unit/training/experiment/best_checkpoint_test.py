@@ -29,7 +29,7 @@ def logged(label: Label, *, is_validated: bool = True, is_weighted: bool = False
 def test_the_metric_tells_which_way_is_better(label, metric, higher, config):
     checks.check_keep_best(metric, logged(label))
     config.train.keep_best = metric
-    assert checks.kept_best(parsed(config).train, label).is_higher_better is higher
+    assert checks.kept_best(parsed(config), label).is_higher_better is higher
 
 
 def test_where_examples_have_weights_so_has_the_number(config):
@@ -37,7 +37,7 @@ def test_where_examples_have_weights_so_has_the_number(config):
     with pytest.raises(InputError, match=r"received 'val_weighted_auc'; expected .* val_loss, val_auc"):
         checks.check_keep_best("val_weighted_auc", logged(BINARY))
     checks.check_keep_best("val_weighted_auc", logged(BINARY, is_weighted=True))
-    assert checks.kept_best(parsed(config).train, BINARY).is_higher_better
+    assert checks.kept_best(parsed(config), BINARY).is_higher_better
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,28 @@ def test_where_examples_have_weights_so_has_the_number(config):
 def test_what_cannot_work_is_refused_before_training(metric, lacking, message):
     with pytest.raises(InputError, match=message):
         checks.check_keep_best(metric, logged(BINARY, is_validated=not lacking), lacking=lacking)
+
+
+def test_a_metric_that_the_config_names_tells_its_way_or_has_to_be_told(config):
+    config.evaluation.metrics = ("ece", "recall@0.3", "keras.metrics:LogCoshError")
+    known = checks.logged_names(
+        BINARY, is_validated=True, is_weighted=False, more=parsed(config).evaluation.metrics
+    )
+    assert {"val_ece", "val_recall@0.3", "val_log_cosh_error"} <= set(known)
+    for metric, higher in {
+        "val_ece": False,
+        "val_recall@0.3": True,
+        "min:val_log_cosh_error": False,
+        "max:val_log_cosh_error": True,
+    }.items():
+        config.train.keep_best = metric
+        checks.check_keep_best(metric, known, more=config.evaluation.metrics)
+        kept = checks.kept_best(parsed(config), BINARY)
+        assert (kept.metric, kept.is_higher_better) == (metric.rpartition(":")[2], higher)
+    with pytest.raises(
+        InputError, match="not known whether more is better; expected 'max:val_log_cosh_error'"
+    ):
+        checks.check_keep_best("val_log_cosh_error", known, more=config.evaluation.metrics)
 
 
 @pytest.mark.slow

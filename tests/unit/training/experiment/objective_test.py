@@ -39,7 +39,7 @@ def test_by_default_it_is_the_tasks():
     for label in (LABEL, NUMBER):
         made = built(label)
         assert (made.label_smoothing, made.class_weights, made.mean_weight) == (0.0, (), None)
-        assert objective.announced(parsed(base.get_config()).data, made, label) == ()
+        assert objective.announced(parsed(base.get_config()), made, label) == ()
 
 
 def test_balanced_classes_weigh_the_same_and_an_example_weighs_1_on_average():
@@ -52,7 +52,7 @@ def test_weights_as_given():
     made = built(class_weights=(1, 0.5, 0.0), label_smoothing=0.1)
     assert made.class_weights == (1.0, 0.5, 0.0)
     told = "loss       labels smoothed by 0.1; class weights a 1, b 0.5, c 0; evaluations have neither"
-    assert objective.announced(parsed(base.get_config()).data, made, LABEL) == (told,)
+    assert objective.announced(parsed(base.get_config()), made, LABEL) == (told,)
 
 
 def test_a_column_of_weights_counts_relative_to_its_mean():
@@ -61,7 +61,7 @@ def test_a_column_of_weights_counts_relative_to_its_mean():
     made = built(NUMBER, example_weights="fnlwgt")
     assert made.mean_weight == 4.0
     told = "weights    'fnlwgt' of each example, where 4, the mean, counts as 1; evaluations tell numbers"
-    assert objective.announced(parsed(config).data, made, NUMBER) == (f"{told} without and with it",)
+    assert objective.announced(parsed(config), made, NUMBER) == (f"{told} without and with it",)
 
 
 @pytest.mark.parametrize(

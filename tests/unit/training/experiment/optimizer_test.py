@@ -180,6 +180,96 @@ def test_unknown_names_are_refused(field, value):
         build(**{field: value})
 
 
+# Optimizers and schedules of Keras, and one's own.
+
+
+class Halving(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule of one's own."""
+
+    def __init__(self, rate: float, every: int) -> None:
+        self.rate, self.every = rate, every
+
+    def __call__(self, step: object) -> object:
+        return self.rate * 0.5 ** keras.ops.floor(keras.ops.cast(step, "float32") / self.every)
+
+
+def halving(learning_rate: float, total_steps: int, parts: int = 4) -> Halving:
+    return Halving(learning_rate, total_steps // parts)
+
+
+def heavy_ball(learning_rate: object, weight: float = 0.5) -> keras.optimizers.Optimizer:
+    return keras.optimizers.SGD(learning_rate, momentum=weight)
+
+
+def no_optimizer(learning_rate: object) -> str:
+    return "sgd"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "expected"),
+    [
+        ("Lion", keras.optimizers.Lion, {"weight_decay": 0.3}),
+        ("keras.optimizers:Lion(beta_1=0.5)", keras.optimizers.Lion, {"beta_1": 0.5}),
+        ("Adagrad", keras.optimizers.Adagrad, {"weight_decay": 0.3}),
+        ("RMSprop", keras.optimizers.RMSprop, {"momentum": 0.7}),
+        ("Muon", keras.optimizers.Muon, {}),
+        (f"{__name__}:heavy_ball(weight=0.25)", keras.optimizers.SGD, {"momentum": 0.25}),
+    ],
+)
+def test_optimizers_that_code_names_get_what_they_take(name, kind, expected):
+    weight = keras.Variable(np.ones((2, 2), "float32"), name="kernel")
+    made = build(
+        name=name,
+        learning_rate=0.1,
+        schedule="constant",
+        warmup_steps=0,
+        weight_decay=0.3,
+        momentum=0.7,
+        variables=(weight,),
+    )
+    assert isinstance(made, kind) and float(np.asarray(made.learning_rate)) == pytest.approx(0.1)
+    assert {key: getattr(made, key) for key in expected} == expected
+    made.apply([np.ones((2, 2), "float32")], [weight])
+    assert np.all(np.asarray(weight) != 1.0)
+
+
+def test_keys_of_the_config_are_arguments_of_a_named_optimizer():
+    assert build(name="Lion", beta_2=0.5, clip_norm=3.0).beta_2 == 0.5
+    with pytest.raises(InputError, match=r"config.optimizer.beta_2: received a key that there is not"):
+        build(name="sgd", beta_2=0.5)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [f"{__name__}:halving(parts=2)", "ExponentialDecay(decay_rate=0.5, decay_steps=50, staircase=True)"],
+)
+def test_a_schedule_that_code_names_begins_after_the_warm_up(schedule):
+    made = build(schedule=schedule, learning_rate=1.0, warmup_steps=10, total_steps=110)
+    assert rates(made, 0, 4, 9, 10, 59, 60, 109) == [0.1, 0.5, 1.0, 1.0, 1.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "Lions"}, r"Did you mean 'Lion'"),
+        ({"name": "Lion", "beta": 1.0}, r"beta"),
+        ({"name": "Lion(use_ema=True)"}, r"received the argument use_ema; .*--config.optimizer.ema instead"),
+        ({"name": "SGD(gradient_accumulation_steps=2)"}, r"Set --config.train.micro_batches instead"),
+        ({"name": f"{__name__}:no_optimizer"}, r"received an object of the class str; .*Optimizer. Have it"),
+        ({"name": f"{__name__}:no_optimiser"}, r"Did you mean .*:no_optimizer"),
+        ({"schedule": "ExponentialDecay"}, r"decay_rate"),
+        (
+            {"schedule": f"{__name__}:no_optimizer"},
+            r"expected a keras.optimizers.schedules.LearningRateSched",
+        ),
+        ({"schedule": "nowhere:rate"}, r"schedule=nowhere:rate: received no module nowhere"),
+    ],
+)
+def test_code_that_makes_no_optimizer_or_schedule_is_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        build(**settings)
+
+
 # Adam in one kernel, beside Keras's and beside the formula in NumPy.
 
 START = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)

@@ -1,0 +1,141 @@
+"""What replicas of one step share: sums over them, and layers that fit them.
+
+Without `adapt_to_replicas`, Keras (3.15, measured) draws the same dropout mask on every replica, and
+BatchNormalization keeps the moving statistics of replica 0 alone. A layer keeps the losses of its outputs in
+one list: where replicas wait for each other within the model, as for shared statistics, the later one deletes
+the earlier's.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+
+import keras
+import tensorflow as tf
+
+# Odd, so that its multiples differ; large, so that replicas' seeds are far from those of other layers.
+_SEED_STEP = 0x9E3779B1
+
+
+def adapt_to_replicas(model: keras.Model, *, replicas: int) -> None:
+    """Makes the model's layers fit for `replicas` replicas; call it before the model is traced."""
+    if replicas == 1:
+        return
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.BatchNormalization):
+            _share_statistics(layer)
+        layer._losses = _Losses()
+        for generator in layer._seed_generators:
+            generator.next = _of_replica(generator.next)
+
+
+class _Losses(threading.local):
+    """A layer's list of losses, one for each replica: each is traced in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._own: list[tf.Tensor] = []
+
+    def extend(self, losses: Sequence[tf.Tensor]) -> None:
+        self._own.extend(losses)
+
+    def clear(self) -> None:
+        self._own.clear()
+
+    def __getitem__(self, part: slice) -> list[tf.Tensor]:
+        return self._own[part]
+
+
+def _of_replica(draw: Callable) -> Callable:
+    """Draws seeds [2] that differ between replicas; those of replica 0 are the layer's own."""
+
+    def draw_of_replica(*args, **kwargs) -> tf.Tensor:
+        seed = tf.convert_to_tensor(draw(*args, **kwargs))
+        context = tf.distribute.get_replica_context()
+        number = context.replica_id_in_sync_group if context else 0
+        step = tf.cast(number, seed.dtype) * tf.constant(_SEED_STEP, seed.dtype)
+        return seed + tf.stack([step, tf.zeros([], seed.dtype)])
+
+    return draw_of_replica
+
+
+# --- Statistics of BatchNormalization over the examples of all replicas.
+
+
+def _share_statistics(layer: keras.layers.BatchNormalization) -> None:
+    if type(layer)._moments is not keras.layers.BatchNormalization._moments:
+        layer.synchronized = True  # a layer with moments of its own knows what to do with it
+        return
+    of_replica = layer._moments
+
+    def moments(inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        context = tf.distribute.get_replica_context()
+        if context is None or context.num_replicas_in_sync == 1:  # such as an export of the model
+            return of_replica(inputs, mask)
+        return _moments_of_all(inputs, mask, axes=layer._reduction_axes)
+
+    layer._moments = moments
+
+
+def _moments_of_all(
+    inputs: tf.Tensor, mask: tf.Tensor | None, *, axes: Sequence[int]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns (mean, variance), [channels] each, over all replicas: E(x²) − E(x)², as Keras has it.
+
+    Keras (3.15) sums thrice for each layer, and what a mask leaves out over one replica alone.
+
+    Args:
+      inputs: float32 [batch, …], of this replica.
+      mask: bool [batch, …], without the last axis: False where an element does not count; None: all count.
+      axes: all but that of the channels.
+    """
+    if mask is None:
+        sums = tf.reduce_sum(inputs, axes)
+        count = tf.fill(tf.shape(sums), tf.cast(tf.size(inputs) // tf.size(sums), inputs.dtype))
+    else:
+        counted = tf.broadcast_to(tf.cast(mask, tf.bool)[..., None], tf.shape(inputs))
+        inputs = tf.where(counted, inputs, 0.0)
+        sums, count = tf.reduce_sum(inputs, axes), tf.reduce_sum(tf.cast(counted, inputs.dtype), axes)
+    own = tf.stack([sums, tf.reduce_sum(tf.square(inputs), axes), count])
+    total, squares, count = tf.unstack(sum_over_replicas(own))
+    mean = tf.math.divide_no_nan(total, count)
+    return mean, tf.maximum(tf.math.divide_no_nan(squares, count) - tf.square(mean), 0.0)
+
+
+# --- Sums over replicas. TensorFlow's `ReplicaContext.all_reduce` wraps the sum in a custom gradient, which
+# looks for variables behind its result: through the sum, in the whole graphs of the other replicas. With
+# shared statistics, tracing is then quadratic in the depth (2.21, measured: docs/measurements.md).
+
+
+def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
+    """The sum of all replicas' tensors, with its gradient; call it in a replica's context, in all of them."""
+    if _sums_natively():
+        return tf.distribute.get_replica_context().all_reduce("SUM", value)
+
+    @tf.custom_gradient
+    def summed(own: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        (whole,) = sums_without_gradient([own])
+        return whole, sum_over_replicas  # of a sum over all, the gradient is such a sum
+
+    return summed(value)
+
+
+def sums_without_gradient(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """The sums of all replicas' tensors, of which no gradient is taken."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return list(values)
+    if _sums_natively():
+        return context.all_reduce("SUM", list(values))
+    # The search for variables ends at what has no gradient. A tensor that replicas share would count once.
+    return list(context.merge_call(_summed, args=tuple(map(tf.stop_gradient, values))))
+
+
+def _sums_natively() -> bool:
+    """Returns whether a replica sums without meeting the others' graphs, as on a TPU."""
+    is_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
+    return is_tpu or tf.__internal__.distribute.strategy_supports_no_merge_call()
+
+
+def _summed(strategy: tf.distribute.Strategy, *values: tf.distribute.DistributedValues) -> list:
+    # A worker with one device has plain tensors.
+    pairs = [(value, value.device if isinstance(value, tf.Tensor) else value) for value in values]
+    return strategy.extended.batch_reduce_to("SUM", pairs)

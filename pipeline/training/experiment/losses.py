@@ -1,0 +1,122 @@
+"""The loss that `config.loss.name` names, in place of the task's: of each example, before any mean.
+
+    Huber   BinaryFocalCrossentropy   keras.losses:Huber(delta=2.0)   classes and functions of Keras
+    my_losses:asymmetric                                              a function of (labels, logits)
+
+What is added to a step is ours: the examples' losses, weighted where a config says so, divided by the global
+batch. So replicas and micro-batches change nothing, whatever the loss's own reduction is.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+
+import keras
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.preprocess import LabelScale
+from pipeline.data.schema.feature_types import Label
+from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment import named
+from pipeline.training.tasks.objective import LossOfExamples
+from pipeline.training.tasks.registry import task_of
+
+_KEY = "--config.loss.name"
+_LIBRARY = "keras.losses"
+_TRIED = 3  # examples
+
+
+def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfExamples | None:
+    """(labels [batch], logits float32 [batch, logits]) → losses, float32 [batch]; None: the task's own.
+
+    A class of Keras gets what it takes: `Sparse…` class indices, others one-hot labels, or whether it is the
+    second of two classes, [batch, 1]; logits where it has `from_logits` or is a hinge, else probabilities.
+    One's own function gets class indices, int32, or values, and logits.
+
+    Args:
+      scale: by which a regression learns its labels: its loss gets labels and logits in that unit.
+
+    Raises:
+      InputError: there is no such loss, it refuses its arguments, or gives no number for each example.
+    """
+    if not args.name:
+        return None
+    name, inline = named.call(args.name, key=_KEY)
+    found = named.resolve(name, key=_KEY, library=_LIBRARY)
+    arguments = {**args.options, **inline}
+    of_examples = _of(found, name, arguments, label)
+
+    def losses(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        if not label.classes:
+            labels = (tf.cast(labels, tf.float32) - scale.mean) / scale.spread
+            logits = (logits - scale.mean) / scale.spread
+        return tf.cast(of_examples(labels, logits), tf.float32)
+
+    _try(losses, name, label)
+    return losses
+
+
+def _of(found: Callable, name: str, arguments: Mapping[str, object], label: Label) -> LossOfExamples:
+    if isinstance(found, type) and issubclass(found, keras.losses.Loss):
+        made = named.build(found, _with_logits(found) | arguments, name=name, key=_KEY)
+        return _fed(made.call, label, sparse="Sparse" in found.__name__, takes_logits=_takes_logits(found))
+    named.require_arguments(found, arguments, name=name, key=_KEY)
+    if not found.__module__.startswith("keras."):
+        return lambda labels, logits: found(labels, logits, **arguments)
+    whole = _with_logits(found) | arguments
+    return _fed(
+        lambda true, predicted: found(true, predicted, **whole),
+        label,
+        sparse="sparse" in found.__name__,
+        takes_logits=_takes_logits(found),
+    )
+
+
+def _with_logits(found: Callable) -> dict[str, object]:
+    return {"from_logits": True} if "from_logits" in inspect.signature(found).parameters else {}
+
+
+def _takes_logits(found: Callable) -> bool:
+    return bool(_with_logits(found)) or "hinge" in found.__name__.lower()
+
+
+def _fed(
+    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], label: Label, *, sparse: bool, takes_logits: bool
+) -> LossOfExamples:
+    task = task_of(label)
+
+    def fed(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        if not label.classes:
+            return losses(labels[:, None], logits)
+        predicted = logits if takes_logits else task.predictions(logits)
+        if sparse:
+            return losses(labels, predicted)
+        if label.task == "binary":
+            return losses(tf.cast(labels, tf.float32)[:, None], predicted[:, -1:])
+        return losses(tf.one_hot(labels, len(label.classes)), predicted)
+
+    return fed
+
+
+def _try(losses: LossOfExamples, name: str, label: Label) -> None:
+    """Raises InputError for a loss of other than one number an example, before anything is trained."""
+    thing, size = f"{_KEY}={name}", task_of(label).logits(label)
+    labels = tf.zeros([_TRIED], tf.int32 if label.classes else tf.float32)
+    try:
+        found = losses(labels, tf.zeros([_TRIED, size]))
+    except Exception as error:
+        raise InputError(
+            thing,
+            received=f"{type(error).__name__}: {' '.join(str(error).split())}",
+            expected=f"a loss for {label.task}: of {labels.dtype.name} [batch], float32 [batch, {size}]",
+            action="Correct its code, or choose another loss.",
+        ) from None
+    if found.shape != [_TRIED]:
+        is_scalar = not found.shape.rank
+        raise InputError(
+            thing,
+            received="one number for the whole batch" if is_scalar else f"a tensor of shape {found.shape}",
+            expected=f"a loss for each example, float32 [batch]: here [{_TRIED}]",
+            action="Return losses before their mean, such as tf.reduce_mean(errors, axis=-1): Penstock adds "
+            "them up over the global batch.",
+        )

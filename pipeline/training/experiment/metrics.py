@@ -1,0 +1,245 @@
+"""The metrics that `config.evaluation.metrics` names, beside those of the task.
+
+    f1   precision@0.3   top@3                         ours, by a name of METRICS
+    keras.metrics:FBetaScore(beta=2.0, threshold=0.5)  any class of Keras, or a subclass of its Metric
+    my_metrics:profit(cost=3.0)                        a function of all labels, predictions and weights
+
+A name in the logs is that of ours, or the last part in snake case, such as `f_beta_score`, or `name=`.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.base.errors import InputError, unknown_name
+from pipeline.data.schema.feature_types import Label
+from pipeline.training.experiment import named
+from pipeline.training.tasks.metrics import METRICS, THRESHOLD, Accumulator, Known, Whole
+from pipeline.training.tasks.registry import task_of
+from pipeline.training.tasks.task import LOSS, Metric
+
+_FLAG = "--config.evaluation.metrics"
+_TRIAL = 4  # examples on which each is tried before training
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Name:
+    """A text of the config, taken apart.
+
+    Attributes:
+      flag: that gives it.
+      key: its name in the logs of an evaluation.
+      of: a name of METRICS, or of code.
+      at: the number behind `@`; None: none.
+      arguments: of code.
+    """
+
+    flag: str
+    text: str
+    key: str
+    of: str
+    at: float | None
+    arguments: Mapping[str, object]
+
+
+def keys(texts: Sequence[str]) -> tuple[str, ...]:
+    """Their names in the logs of an evaluation; imports nothing."""
+    return tuple(_name(text).key for text in texts)
+
+
+def shown(texts: Sequence[str]) -> tuple[Metric, ...]:
+    """How the report shows them; imports nothing."""
+    names = map(_name, texts)
+    return tuple(
+        METRICS[each.of].shown(each.key)
+        if each.of in METRICS
+        else Metric(key=each.key, name=each.key.replace("_", " "))
+        for each in names
+    )
+
+
+def build(
+    texts: Sequence[str], label: Label, *, flag: str = _FLAG
+) -> Mapping[str, Callable[[], Accumulator]]:
+    """Functions that make a new accumulator, by the metrics' names in the logs.
+
+    Args:
+      flag: that gives the texts, for errors.
+
+    Raises:
+      InputError: there is no such metric, none for this label, two have one name, or one gives no number.
+    """
+    makes: dict[str, Callable[[], Accumulator]] = {}
+    for each in (_name(text, flag) for text in texts):
+        if each.key in {*makes, *_taken(label)}:
+            form = each.text.rstrip(")") + (", " if "(" in each.text else "(")
+            action = f"Write {form}name='another')." if named.is_named(each.of) else "Leave it out."
+            raise _error(each, f"a second metric of the name {each.key}", "names that differ", action)
+        makes[each.key] = _maker(each, label)
+        _try(each, makes[each.key](), label)
+    return makes
+
+
+def _name(text: str, flag: str = _FLAG) -> _Name:
+    name, arguments = named.call(text, key=flag)
+    if named.is_named(name):
+        own = str(arguments.pop("name", "")) or _snake(name.rpartition(":")[2].rpartition(".")[2])
+        return _Name(flag=flag, text=text, key=own, of=name, at=None, arguments=arguments)
+    base, _, at = name.partition("@")
+    if base not in METRICS or arguments:
+        otherwise = "Choose one of these, or name code as module:function."
+        raise unknown_name(flag, text, tuple(METRICS), otherwise=otherwise)
+    number = _number(at)
+    if at and (number is None or not METRICS[base].at):
+        expected = f"{base}@N, {METRICS[base].at}" if METRICS[base].at else f"{base} without a number"
+        raise InputError(flag, received=repr(text), expected=expected, action="Correct it.")
+    return _Name(flag=flag, text=text, key=name, of=base, at=number, arguments={})
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def _taken(label: Label) -> set[str]:
+    """The names in a task's own evaluation."""
+    return {LOSS.key, *(metric.key for metric in task_of(label).metrics)}
+
+
+def _maker(name: _Name, label: Label) -> Callable[[], Accumulator]:
+    if name.of in METRICS:
+        return _known(name, label)
+    found = named.resolve(name.of, key=name.flag)
+    if isinstance(found, type) and issubclass(found, keras.metrics.Metric):
+        return lambda: _OfKeras(_keras_metric(found, name), label)
+    return lambda: Whole(_function(found, name))
+
+
+def _known(name: _Name, label: Label) -> Callable[[], Accumulator]:
+    known = METRICS[name.of]
+    if label.task not in known.tasks:
+        expected = f"a metric for {label.task}: {', '.join(_of_task(label.task))}"
+        raise _error(name, f"one for {' and '.join(known.tasks)}", expected, "Choose one of these.")
+    if not _fits(name.at, known, label):
+        raise _error(name, repr(name.text), f"{name.of}@N, {known.at}", "Correct it.")
+    return lambda: known.make(label, name.at)
+
+
+def _fits(at: float | None, known: Known, label: Label) -> bool:
+    if at is None:
+        return not known.needs_at
+    if known.at == THRESHOLD:
+        return label.task == "binary" and 0.0 <= at <= 1.0
+    return at >= 1 and at == int(at)
+
+
+def _of_task(task: str) -> list[str]:
+    return [name for name, known in METRICS.items() if task in known.tasks]
+
+
+def _error(name: _Name, received: str, expected: str, action: str) -> InputError:
+    return InputError(f"{name.flag}, {name.text}", received=received, expected=expected, action=action)
+
+
+def _try(name: _Name, made: Accumulator, label: Label) -> None:
+    """Raises InputError where a metric gives no number: better now than after an epoch."""
+    size = max(_TRIAL, len(label.classes))
+    labels = np.arange(size) % len(label.classes) if label.classes else np.arange(size, dtype=np.float32)
+    predictions = {
+        "binary": np.stack([np.linspace(0.9, 0.1, size), np.linspace(0.1, 0.9, size)], axis=1),
+        "multiclass": np.full((size, len(label.classes)), 1.0 / max(1, len(label.classes))),
+    }.get(label.task, np.linspace(0.5, size, size))
+    try:
+        made.update(labels.astype("int32" if label.classes else "float32"), predictions, np.ones(size))
+        made.result()
+    except InputError:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__} on {size} examples: {' '.join(str(error).split())}"
+        raise _error(name, said, f"a metric for {label.task}", "Correct its code or its arguments.") from None
+
+
+def _function(found: Callable, name: _Name) -> Callable[..., float | None]:
+    def value(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> float | None:
+        return _one_number(found(labels, predictions, weights, **name.arguments), name)
+
+    return value
+
+
+def _one_number(value: object, name: _Name) -> float | None:
+    """The number; None where it is not finite: JSON has no such number."""
+    whole = np.asarray(value, dtype=np.float64) if value is not None else np.asarray(np.nan)
+    if whole.size != 1:
+        action = "Have it return one: Keras's metrics of classes do so with average='macro'."
+        raise _error(name, f"{whole.size} numbers", "a metric that gives one number", action)
+    number = float(whole.reshape(()))
+    return number if np.isfinite(number) else None
+
+
+# --- Classes of Keras.
+
+
+def _keras_metric(made: type[keras.metrics.Metric], name: _Name) -> "_KerasMetric":
+    # In float64 no sum stands still; TensorFlow finds the largest of k in float32 alone (2.21).
+    dtype = {} if "TopK" in made.__name__ else {"dtype": "float64"}
+    with tf.device("CPU:0"):
+        return _KerasMetric(
+            metric=named.build(made, {**dtype, **name.arguments}, name=name.of, key=name.flag), name=name
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _KerasMetric:
+    metric: keras.metrics.Metric
+    name: _Name
+
+    @property
+    def takes_classes(self) -> bool:
+        """Whether labels are class indices."""
+        return "Sparse" in type(self.metric).__name__
+
+    @property
+    def takes_one_hot(self) -> bool:
+        """Whether it compares classes also where there are two of them."""
+        is_argmax = isinstance(self.metric, keras.metrics.FBetaScore) and self.metric.threshold is None
+        return is_argmax or "Categorical" in type(self.metric).__name__
+
+
+class _OfKeras(Accumulator):
+    """Feeds a metric of Keras with what it takes; it rounds as Keras does, to some 1e-7.
+
+    `Sparse…` get class indices and the probabilities of all classes; others one-hot labels and these. Of two
+    classes they get whether it is the second and its probability, [n, 1]; of a regression values, [n, 1].
+    """
+
+    def __init__(self, of: _KerasMetric, label: Label) -> None:
+        self._of, self._label = of, label
+
+    def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> None:
+        with tf.device("CPU:0"):
+            labels, predictions = self._pair(labels, predictions)
+            predictions = predictions.astype(self._of.metric.dtype)
+            self._of.metric.update_state(labels, predictions, sample_weight=weights)
+
+    def _pair(self, labels: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not self._label.classes:
+            return labels.astype(np.float64)[:, None], predictions[:, None]
+        if self._of.takes_classes:
+            return labels[:, None], predictions
+        if self._label.task == "binary" and not self._of.takes_one_hot:
+            return labels.astype(np.float64)[:, None], predictions[:, 1:]
+        return np.eye(predictions.shape[1])[labels], predictions
+
+    def result(self) -> float | None:
+        with tf.device("CPU:0"):
+            return _one_number(self._of.metric.result(), self._of.name)

@@ -1,0 +1,152 @@
+"""Losses that a config names: beside Keras's, and the same step on one replica, on two and in parts."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.preprocess import LabelScale
+from pipeline.data.schema.feature_types import Label
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.step import inner_loop, train_step
+from pipeline.training.experiment import losses
+from pipeline.training.experiment.config import OwnLoss
+from pipeline.training.tasks.objective import LossOfExamples, Objective
+from pipeline.training.tasks.registry import task_of
+
+BINARY = Label(name="y", classes=("no", "yes"))
+MANY = Label(name="y", task="multiclass", classes=("a", "b", "c"))
+PRICE = Label(name="y", task="regression")
+SCALE = LabelScale(mean=20.0, spread=5.0)
+
+DRAW = np.random.default_rng(0)
+X = DRAW.normal(size=(24, 3)).astype("float32")
+CLASSES = np.arange(24, dtype="int32") % 3
+PRICES = DRAW.normal(20.0, 5.0, 24).astype("float32")
+
+
+def asymmetric(labels: tf.Tensor, logits: tf.Tensor, *, missed: float = 4.0) -> tf.Tensor:
+    """A loss of one's own: a squared error that costs more where a positive is missed."""
+    errors = tf.cast(labels, tf.float32) - tf.sigmoid(logits[:, 0])
+    return tf.where(errors > 0, missed, 1.0) * errors**2
+
+
+def mean_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_mean(asymmetric(labels, logits))
+
+
+OWN = f"{__name__}:asymmetric"
+
+
+def built(name: str, label: Label, **options: object) -> LossOfExamples:
+    return losses.build(OwnLoss(name=name, options=options), label, SCALE)
+
+
+def test_without_a_name_the_loss_is_the_tasks():
+    assert built("", BINARY) is None
+
+
+def test_losses_of_keras_get_what_they_take():
+    logits, many = X[:, :1], X
+    yes = (CLASSES == 1).astype("float32")[:, None]
+    one_hot, softmax = np.eye(3, dtype="float32")[CLASSES], tf.nn.softmax(many)
+    standard = (PRICES[:, None] - 20.0) / 5.0
+    values = 20.0 + 5.0 * logits
+    for found, expected in [
+        (
+            built("BinaryFocalCrossentropy", BINARY, gamma=3.0)(CLASSES == 1, logits),
+            keras.losses.binary_focal_crossentropy(yes, logits, gamma=3.0, from_logits=True),
+        ),
+        (built("Hinge", BINARY)(CLASSES == 1, logits), keras.losses.hinge(yes, logits)),
+        (
+            built("MeanSquaredError", BINARY)(CLASSES == 1, logits),
+            keras.losses.mean_squared_error(yes, tf.sigmoid(logits)),
+        ),
+        (
+            built("SparseCategoricalCrossentropy", MANY)(CLASSES, many),
+            keras.losses.sparse_categorical_crossentropy(CLASSES, many, from_logits=True),
+        ),
+        (
+            built("CategoricalCrossentropy(label_smoothing=0.1)", MANY)(CLASSES, many),
+            keras.losses.categorical_crossentropy(one_hot, many, from_logits=True, label_smoothing=0.1),
+        ),
+        (
+            built("keras.losses:KLDivergence", MANY)(CLASSES, many),
+            keras.losses.kl_divergence(one_hot, softmax),
+        ),
+        (built("Huber(delta=0.5)", PRICE)(PRICES, values), keras.losses.huber(standard, logits, delta=0.5)),
+        (
+            built("keras.losses:log_cosh", PRICE)(PRICES, values),
+            keras.losses.log_cosh(standard, logits),
+        ),
+        (built(OWN, BINARY, missed=2.0)(CLASSES % 2, logits), asymmetric(CLASSES % 2, logits, missed=2.0)),
+    ]:
+        assert (found.dtype, found.shape) == (tf.float32, [24])
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+
+
+def stepped(name: str, label: Label, strategy_name: str, parts: int) -> list[np.ndarray]:
+    """The weights after three steps of SGD on one global batch, where each class weighs another."""
+    strategy = strategy_lib.create(strategy_name)
+    with strategy.scope():
+        inputs = keras.Input((3,), name="numeric")
+        size = task_of(label).logits(label)
+        start = keras.initializers.GlorotUniform(seed=1)
+        model = keras.Model([inputs], keras.layers.Dense(size, kernel_initializer=start)(inputs))
+        optimizer = keras.optimizers.SGD(0.5)
+        optimizer.build(model.trainable_variables)
+    objective = Objective(
+        task=task_of(label), own=built(name, label), class_weights=(0.5, 2.0, 1.0)[: len(label.classes)]
+    )
+    step = train_step(model, optimizer, task=objective, global_batch=24, micro_batches=parts)
+    targets = CLASSES % len(label.classes) if label.classes else PRICES
+
+    def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        examples = tf.data.Dataset.from_tensor_slices(({"numeric": X}, targets)).repeat()
+        return examples.batch(context.get_per_replica_batch_size(24), drop_remainder=True)
+
+    inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))(1)
+    return [np.asarray(each) for each in model.weights]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        (OWN, BINARY),
+        pytest.param("CategoricalFocalCrossentropy", MANY, marks=pytest.mark.slow),
+        pytest.param("Huber", PRICE, marks=pytest.mark.slow),
+    ],
+)
+def test_a_step_is_the_same_on_two_replicas_and_in_parts(name, label):
+    alone = stepped(name, label, "one_device", 1)
+    for strategy, parts in (("mirrored", 1), ("mirrored", 3)):
+        for ours, expected in zip(stepped(name, label, strategy, parts), alone, strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "options", "message"),
+    [
+        (
+            f"{__name__}:mean_loss",
+            BINARY,
+            {},
+            r"received one number for the whole batch; .*before their mean",
+        ),
+        ("Dice", BINARY, {}, r"received one number for the whole batch"),
+        (
+            "Hubber",
+            PRICE,
+            {},
+            r"no function or class Hubber in keras.losses; .*Did you mean keras.losses:Huber",
+        ),
+        ("Huber", PRICE, {"dleta": 1.0}, r"dleta"),
+        (OWN, BINARY, {"mised": 1.0}, r"received the argument 'mised'; .*Did you mean 'missed'"),
+        ("nowhere:loss", BINARY, {}, r"received no module nowhere; .*PYTHONPATH"),
+        (OWN, MANY, {"missed": "much"}, r"received \w+Error: .*; expected a loss for multiclass"),
+    ],
+)
+def test_what_is_no_loss_of_examples_is_refused(name, label, options, message):
+    with pytest.raises(InputError, match=message):
+        built(name, label, **options)
