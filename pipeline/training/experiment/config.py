@@ -48,11 +48,19 @@ class Data:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Model:
-    """A function of models/registry.py, its own keyword arguments, and the seed of its weights."""
+    """A function of models/registry.py, its own keyword arguments, and the weights that it begins with.
+
+    Attributes:
+      seed: of its first weights.
+      init: the file or directory that gives the first weights instead, where names fit; empty: none does.
+      frozen: patterns of the variables that are not trained.
+    """
 
     name: str
     options: Values
     seed: int
+    init: str = ""
+    frozen: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,6 +103,9 @@ class Optimizer:
     weight_decay: float
     not_decayed: tuple[str, ...]
     momentum: float
+    rates: tuple[
+        tuple[str, float], ...
+    ]  # a pattern of variables, and by what their learning rate is multiplied
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -150,7 +161,13 @@ def parse(config: Values) -> Experiment:
             image_dtype=values["image_dtype"],
             augmentation=Augmentation(**values["augmentation"]),
         ),
-        model=Model(name=options.pop("name", ""), options=options, seed=seed),
+        model=Model(
+            name=options.pop("name", ""),
+            options=options,
+            seed=seed,
+            init=values["init"][_FROM],
+            frozen=train["frozen"],
+        ),
         loss=section(Loss, train),
         train=section(Train, train),
         optimizer=section(Optimizer, values["optimizer"]),
@@ -175,12 +192,14 @@ def _names(*sections: type) -> frozenset[str]:
     return frozenset(field.name for section in sections for field in dataclasses.fields(section))
 
 
-_GROUPS = ("model", "augmentation", "train", "optimizer", "evaluation", "callbacks")
+_FROM = "from"
+_GROUPS = ("model", "init", "augmentation", "train", "optimizer", "evaluation", "callbacks")
 # The keys of a config, by section; any key may stand in `model`.
 _KEYS: Mapping[str, frozenset[str]] = {
     "": frozenset({"seed", "global_batch", "mixture", "image_size", "shuffle", "image_dtype", *_GROUPS}),
+    "init": frozenset({_FROM}),
     "augmentation": _names(Augmentation),
-    "train": _names(Loss, Train) | {"split", "weight", "example_weights"},
+    "train": _names(Loss, Train) | {"split", "weight", "example_weights", "frozen"},
     "optimizer": _names(Optimizer),
     "evaluation": _names(Evaluation),
 }
@@ -204,6 +223,15 @@ def _check_keys(config: Values) -> None:
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
 _MOST_EXAMPLES = 2**31 - 1  # of a batch: they are counted in int32
 _SEEDS = 2**32  # NumPy's
+
+
+def _is_rate(value: object) -> bool:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        return False
+    pattern, factor = value
+    is_number = isinstance(factor, (int, float)) and not isinstance(factor, bool)
+    return isinstance(pattern, str) and is_number and 0 < factor < math.inf
+
 
 # NaN fails every comparison.
 _POSITIVE: Rule = (lambda value: 0 < value < math.inf, "a positive number")
@@ -235,6 +263,14 @@ _RULES: Mapping[str, Rule] = {
     "optimizer.ema": (
         lambda value: 0 <= value < 1,
         "a decay from 0 (no averages) to below 1, such as 0.999",
+    ),
+    "train.frozen": (
+        lambda patterns: all(isinstance(each, str) for each in patterns),
+        "patterns of variables, such as ('conv*', 'stem/*')",
+    ),
+    "optimizer.rates": (
+        lambda rates: all(map(_is_rate, rates)),
+        "a pattern of variables and a positive number for each, such as (('logits/*', 10.0),)",
     ),
     "evaluation.every_epochs": (lambda value: value >= 1, "1 or more"),
     "evaluation.global_batch": _POSITIVE,

@@ -13,6 +13,7 @@ from pipeline.training.state.run_record import RunRecord
 # Keys of the config, or sections of it, that must be the same in all commands on one working directory.
 BOUND = (
     "model",
+    "init",
     "image_size",
     "seed",
     "global_batch",
@@ -24,6 +25,7 @@ BOUND = (
     "train.label_smoothing",
     "train.class_weights",
     "train.example_weights",
+    "train.frozen",
     "train.weight",
     "mixture",
     "augmentation",
