@@ -51,6 +51,7 @@ def describe(
     damaged_records: int,
     mixture_digests: tuple[str, ...] = (),
     warm_start: Mapping[str, object] | None = None,
+    init: Mapping[str, object] | None = None,
 ) -> RunRecord:
     """Returns the record of a run before it starts."""
     return RunRecord(
@@ -62,6 +63,7 @@ def describe(
         update=step.VERSION,
         augmentation=request.experiment.data.augmentation.version,
         warm_start=dict(warm_start or {}),
+        init=dict(init or {}),
         config_file=request.config_file,
         config=request.experiment.given,
         mixture_digests=mixture_digests,

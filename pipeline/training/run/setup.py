@@ -1,7 +1,6 @@
 """Decides about a run before its model is built, and announces it."""
 
 import dataclasses
-import pathlib
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
@@ -16,18 +15,24 @@ from pipeline.data.integrity import damage as damage_lib
 from pipeline.data.integrity.damage import Damage, listed
 from pipeline.data.integrity.scan import ScanMemory
 from pipeline.data.reading.plan import TrainingData
-from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.training.engine import cluster
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import checks, evaluation_splits, example_weights, optimizer
+from pipeline.training.experiment import (
+    checks,
+    evaluation_splits,
+    example_weights,
+    first_weights,
+    optimizer,
+)
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment import objective as objective_lib
 from pipeline.training.experiment.config import Experiment
+from pipeline.training.experiment.first_weights import Source
 from pipeline.training.loop import callback_checks
 from pipeline.training.loop.clock import Cadence, total_steps
 from pipeline.training.run.request import Request, describe
@@ -58,7 +63,8 @@ class Setup:
     objective: Objective
     validation_split: str  # empty: the dataset has none
     final_split: str
-    start: Start | None  # what gives the first weights; None: the seed does
+    start: Start | None  # the run that gives all first weights; None: none does
+    source: Source | None  # what gives first weights by name; None: nothing, or the run has its own copy
     statistics: SplitStatistics  # of what is trained on, or of what the first weights were
     record: RunRecord
     announcement: tuple[str, ...]  # lines
@@ -94,6 +100,7 @@ def decide(request: Request) -> Setup:
     say = lines.append
     _announce_dataset(dataset, experiment.data, say)
     start = _start(request, workdir, before, say)
+    source, init = _source(experiment, workdir, before, say) if start is None else (None, {})
     statistics = _statistics(start, dataset)
     strategy = _strategy(request, say)
     precision = _precision(request.precision, strategy, say)
@@ -119,6 +126,7 @@ def decide(request: Request) -> Setup:
         validation_split=validation_split,
         final_split=final_split,
         start=start,
+        source=source,
         statistics=statistics,
         record=describe(
             request,
@@ -129,6 +137,7 @@ def decide(request: Request) -> Setup:
             damaged_records=len(damage),
             mixture_digests=data_lib.mixture_digests(experiment.data, selections),
             warm_start=start.recorded if start else None,
+            init=init,
         ),
         announcement=tuple(lines),
     )
@@ -154,17 +163,30 @@ def _start(request: Request, workdir: Workdir, before: RunRecord | None, say: _S
         return None
     start = start_lib.own_copy(workdir, before) if before else None
     if start is None or start.recorded["workdir"] != str(flags.absolute(request.warm_start)):
-        start = _checkpoint_of(request.warm_start)
+        start = first_weights.start_of_run(request.warm_start, flag=start_lib.FLAG)
     start_lib.require_fitting(start, request.experiment.given, request.dataset.schema)
     say(f"begins     with {start}; preprocessing is that run's, too")
+    if request.experiment.model.init:
+        say(f"ignored    {first_weights.FLAG}: {start_lib.FLAG} gives all weights")
     return start
 
 
-def _checkpoint_of(warm_start: pathlib.Path) -> Start:
-    run, record = start_lib.finished_run(warm_start)
-    keeps = checks.kept_best(config_lib.parse(record.config).train, schema_lib.load(run.schema).label)
-    entry, *_ = checkpoints.chosen_to_keep(run.checkpoints, keeps.usual(run.checkpoints), kept=keeps)
-    return start_lib.start_of(run, record, entry)
+def _source(
+    experiment: Experiment, workdir: Workdir, before: RunRecord | None, say: _Say
+) -> tuple[Source | None, Mapping[str, object]]:
+    """Decides what gives first weights by name; returns it, and what run.json says of it.
+
+    A run that goes on needs it no more: it has its own copy, or checkpoints.
+    """
+    init = experiment.model.init
+    if not init:
+        return None, {}
+    is_there = workdir.first_weights.exists() or checkpoints.newest_first(workdir.checkpoints)
+    if before and before.init.get("from") == str(flags.absolute(init)) and is_there:
+        say(f"begun      with weights of {before.init['from']}, SHA-256 {str(before.init['digest'])[:12]}")
+        return None, before.init
+    source = first_weights.source_of(init)
+    return source, source.recorded
 
 
 def _statistics(start: Start | None, dataset: Dataset) -> SplitStatistics:

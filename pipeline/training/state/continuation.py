@@ -41,6 +41,8 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
         raise _another_dataset(before, now)
     if before.warm_start.get("checkpoint") != now.warm_start.get("checkpoint"):
         raise _other("--warm_start", _warmed(before), _warmed(now))
+    if before.init.get("digest") != now.init.get("digest"):
+        raise _other("--config.init.from", _begun(before), _begun(now))
     if before.precision["policy"] != now.precision["policy"]:
         raise _other("--precision", before.precision["policy"], now.precision["policy"])
     if before.order != now.order:
@@ -65,6 +67,11 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
 def _warmed(record: RunRecord) -> str:
     start = record.warm_start
     return f"{start['workdir']}, checkpoint {str(start['checkpoint'])[:12]}" if start else "no such flag"
+
+
+def _begun(record: RunRecord) -> str:
+    init = record.init
+    return f"{init['from']}, SHA-256 {str(init['digest'])[:12]}" if init else "none"
 
 
 def _require_same_mixture(before: Sequence[str], now: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ RECORD = RunRecord(
     total_steps=38,
 )
 KEYS = (
-    "command dataset dataset_digest spans order update augmentation warm_start config_file config "
+    "command dataset dataset_digest spans order update augmentation warm_start init config_file config "
     "mixture_digests strategy replicas devices precision versions machine jit_compile total_steps "
     "damaged_records parameters started finished steps seconds bad_steps lengthened files digest"
 )
