@@ -53,6 +53,7 @@ class Model:
     Attributes:
       seed: of its first weights.
       init: the file or directory that gives the first weights instead, where names fit; empty: none does.
+      init_without: patterns of the variables that take none of it.
       frozen: patterns of the variables that are not trained.
     """
 
@@ -60,6 +61,7 @@ class Model:
     options: Values
     seed: int
     init: str = ""
+    init_without: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
 
 
@@ -166,6 +168,7 @@ def parse(config: Values) -> Experiment:
             options=options,
             seed=seed,
             init=values["init"][_FROM],
+            init_without=values["init"][_WITHOUT],
             frozen=train["frozen"],
         ),
         loss=section(Loss, train),
@@ -192,12 +195,12 @@ def _names(*sections: type) -> frozenset[str]:
     return frozenset(field.name for section in sections for field in dataclasses.fields(section))
 
 
-_FROM = "from"
+_FROM, _WITHOUT = "from", "without"
 _GROUPS = ("model", "init", "augmentation", "train", "optimizer", "evaluation", "callbacks")
 # The keys of a config, by section; any key may stand in `model`.
 _KEYS: Mapping[str, frozenset[str]] = {
     "": frozenset({"seed", "global_batch", "mixture", "image_size", "shuffle", "image_dtype", *_GROUPS}),
-    "init": frozenset({_FROM}),
+    "init": frozenset({_FROM, _WITHOUT}),
     "augmentation": _names(Augmentation),
     "train": _names(Loss, Train) | {"split", "weight", "example_weights", "frozen"},
     "optimizer": _names(Optimizer),
@@ -236,6 +239,10 @@ def _is_rate(value: object) -> bool:
 # NaN fails every comparison.
 _POSITIVE: Rule = (lambda value: 0 < value < math.inf, "a positive number")
 _NOT_NEGATIVE: Rule = (lambda value: 0 <= value < math.inf, "0 or a positive number")
+_PATTERNS: Rule = (
+    lambda patterns: all(isinstance(each, str) for each in patterns),
+    "patterns of variables, such as ('conv*', 'stem/*')",
+)
 # Other numbers would train in silence, or fail late.
 _RULES: Mapping[str, Rule] = {
     "seed": (lambda value: 0 <= value < _SEEDS, f"a whole number from 0 to {_SEEDS - 1:,}"),
@@ -264,10 +271,8 @@ _RULES: Mapping[str, Rule] = {
         lambda value: 0 <= value < 1,
         "a decay from 0 (no averages) to below 1, such as 0.999",
     ),
-    "train.frozen": (
-        lambda patterns: all(isinstance(each, str) for each in patterns),
-        "patterns of variables, such as ('conv*', 'stem/*')",
-    ),
+    "init.without": _PATTERNS,
+    "train.frozen": _PATTERNS,
     "optimizer.rates": (
         lambda rates: all(map(_is_rate, rates)),
         "a pattern of variables and a positive number for each, such as (('logits/*', 10.0),)",

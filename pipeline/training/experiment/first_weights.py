@@ -16,7 +16,7 @@ import io
 import pathlib
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import h5py
 import keras
@@ -28,9 +28,12 @@ from pipeline.base import files
 from pipeline.base.cli import flags
 from pipeline.base.errors import InputError, nearest
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.checkpoint import load_tensors, save_tensors
 from pipeline.training.experiment import checks
 from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment.model import matching
 from pipeline.training.state import checkpoints
 from pipeline.training.state import start as start_lib
 from pipeline.training.state.start import Start
@@ -48,16 +51,28 @@ class Source:
     Attributes:
       digest: SHA-256 of what is read.
       read: function () → its arrays.
+      schema: of the data that they were trained on; None where that is not known.
     """
 
     path: pathlib.Path
     digest: str
     read: Callable[[], Arrays]
+    schema: Schema | None = None
 
     @property
     def recorded(self) -> dict[str, object]:
         """What run.json says of it before it is read."""
         return {"from": str(self.path), "digest": self.digest}
+
+    def warning(self, schema: Schema) -> str:
+        """Says that its head fits by its shape, but answers for other classes; empty where it does not."""
+        was, is_ = self.schema.label if self.schema else schema.label, schema.label
+        if was.classes == is_.classes or len(was.classes) != len(is_.classes):
+            return ""
+        return (
+            f"the weights are of label {_described(was)}, here it is {_described(is_)}: name the head in "
+            "--config.init.without, such as ('logits/*',), to begin it anew"
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -112,7 +127,8 @@ def source_of(init: str) -> Source:
             return _of_export(path)
         start = start_of_run(path, flag=FLAG)
         recorded = str(start.recorded["checkpoint"])
-        return Source(path=path, digest=recorded, read=functools.partial(_run_arrays, start))
+        schema = schema_lib.load(start.source.schema)
+        return Source(path=path, digest=recorded, read=functools.partial(_run_arrays, start), schema=schema)
     reader = next((read for ending, read in _FILES.items() if path.name.endswith(ending)), None)
     if reader is None or not path.exists():
         what = "a file of another kind" if path.exists() else "no such file or directory"
@@ -132,13 +148,17 @@ def start_of_run(path: pathlib.Path, *, flag: str) -> Start:
     return start_lib.start_of(run, record, entry, flag=flag)
 
 
-def load(model: keras.Model, source: Source) -> Match:
+def load(model: keras.Model, source: Source, *, without: Sequence[str] = ()) -> Match:
     """Gives the model the weights that fit it; returns which do.
 
+    Args:
+      without: patterns of variables that take none.
+
     Raises:
-      InputError: none does; or one holds a number that is not finite.
+      InputError: none fits; one holds a number that is not finite; or a pattern matches no variable.
     """
-    found = match(model, source.read())
+    left_out = {each.path for each in matching(without, model.weights, key="init.without")}
+    found = match(model, source.read(), left_out=left_out)
     if not found.arrays:
         raise _nothing_fits(source.path, _names(model), found)
     for name, array in found.arrays.items():
@@ -188,7 +208,7 @@ def kept(workdir: Workdir) -> list[np.ndarray] | None:
 # --- Names: which array belongs to which variable.
 
 
-def match(model: keras.Model, arrays: Arrays) -> Match:
+def match(model: keras.Model, arrays: Arrays, *, left_out: Collection[str] = ()) -> Match:
     """Finds the array of each of the model's weights: one of its name, or one whose name has the same end."""
     free, names = dict(_aligned(model, arrays)), _names(model)
     named = {
@@ -200,7 +220,9 @@ def match(model: keras.Model, arrays: Arrays) -> Match:
     not_loaded: dict[str, str] = {}
     for variable in _weights(model):
         path, shape = variable.path, tuple(variable.shape)
-        if path not in named:
+        if path in left_out:
+            not_loaded[path] = "left out by config.init.without"
+        elif path not in named:
             not_loaded[path] = "no such name there"
         elif free[named[path]].shape != shape:
             not_loaded[path] = f"{list(free[named[path]].shape)} there, {list(shape)} here"
@@ -287,7 +309,9 @@ def _of_export(path: pathlib.Path) -> Source:
     if not parts:
         raise _error(path, "an export without variables/", "one that is whole")
     digest = hashlib.sha256("".join(map(files.sha256, parts)).encode()).hexdigest()
-    return Source(path=path, digest=digest, read=functools.partial(_export_arrays, path))
+    file = path / schema_lib.FILE_NAME
+    schema = schema_lib.load(file) if file.exists() else None
+    return Source(path=path, digest=digest, read=functools.partial(_export_arrays, path), schema=schema)
 
 
 def _export_arrays(path: pathlib.Path) -> Arrays:
@@ -372,13 +396,19 @@ def _numbers(pairs: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
         if _is_float(array):
             listed[name].append(array)
     # An export lists a variable more than once.
-    return {
-        name: some[0] for name, some in listed.items() if all(np.array_equal(some[0], one) for one in some)
-    }
+    return {name: some[0] for name, some in listed.items() if all(_same(some[0], one) for one in some[1:])}
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 def _is_float(array: np.ndarray) -> bool:
     return array.dtype.kind == "f" or array.dtype == tf.bfloat16.as_numpy_dtype
+
+
+def _described(label: Label) -> str:
+    return f"'{label.name}' ({_some(label.classes) or label.task})"
 
 
 def _some(names: Sequence[str]) -> str:

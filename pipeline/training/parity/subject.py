@@ -81,7 +81,8 @@ def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
     if not experiment.model.init:
         return subject
     model = subject.model()
-    first_weights.load(model, first_weights.source_of(experiment.model.init))
+    source = first_weights.source_of(experiment.model.init)
+    first_weights.load(model, source, without=experiment.model.init_without)
     return dataclasses.replace(subject, weights=model.get_weights())
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Callable
 
 import keras
@@ -19,7 +20,7 @@ from pipeline.training.engine.evaluation import Evaluator, logits_of
 from pipeline.training.engine.step import Averages, inner_loop, train_step
 from pipeline.training.experiment import checks, first_weights, optimizer, restore
 from pipeline.training.experiment import data as data_lib
-from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
+from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale, matching
 from pipeline.training.loop.clock import StepTimes
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.run.setup import Setup
@@ -178,7 +179,7 @@ def take_first_weights(run: Run) -> Run:
     if checkpoints.newest_first(setup.workdir.checkpoints):
         return run
     if setup.source:
-        match = first_weights.load(run.model, setup.source)
+        match = first_weights.load(run.model, setup.source, without=setup.experiment.model.init_without)
         if run.is_chief:
             first_weights.keep(run.model, setup.workdir)
         record = dataclasses.replace(setup.record, init={**setup.record.init, **match.recorded})
@@ -191,6 +192,18 @@ def take_first_weights(run: Run) -> Run:
     if run.averages:
         run.averages.restart()
     return run
+
+
+def lines(run: Run) -> list[str]:
+    """Lines that say what is not trained as all else is."""
+    model, patterns = run.model, run.setup.experiment.model.frozen
+    frozen = matching(patterns, model.weights, key="train.frozen")
+    numbers, total = (sum(math.prod(each.shape) for each in some) for some in (frozen, model.weights))
+    rates = [f"{pattern} × {factor:g}" for pattern, factor in run.setup.experiment.optimizer.rates]
+    return [
+        *([f"frozen     {numbers:,} of {total:,} numbers: {', '.join(patterns)}"] if frozen else []),
+        *([f"rates      {', '.join(rates)}"] if rates else []),
+    ]
 
 
 def _warm_start(run: Run, start: Start) -> None:

@@ -228,7 +228,10 @@ def _reporter(
     begins_anew = "no checkpoint is there, so training begins anew"
     resumed = [f"continuing from step {step:,}" if step else begins_anew] if step or before else []
     reporter = Reporter(workdir, record, before=before, step=step, logged=logged)
-    print(terminal.broken("\n".join([*run.setup.announcement, *warned, *resumed])), flush=True)
+    print(
+        terminal.broken("\n".join([*run.setup.announcement, *parts.lines(run), *warned, *resumed])),
+        flush=True,
+    )
     return reporter
 
 

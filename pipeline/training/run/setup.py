@@ -100,7 +100,7 @@ def decide(request: Request) -> Setup:
     say = lines.append
     _announce_dataset(dataset, experiment.data, say)
     start = _start(request, workdir, before, say)
-    source, init = _source(experiment, workdir, before, say) if start is None else (None, {})
+    source, init = _source(request, workdir, before, say) if start is None else (None, {})
     statistics = _statistics(start, dataset)
     strategy = _strategy(request, say)
     precision = _precision(request.precision, strategy, say)
@@ -172,13 +172,13 @@ def _start(request: Request, workdir: Workdir, before: RunRecord | None, say: _S
 
 
 def _source(
-    experiment: Experiment, workdir: Workdir, before: RunRecord | None, say: _Say
+    request: Request, workdir: Workdir, before: RunRecord | None, say: _Say
 ) -> tuple[Source | None, Mapping[str, object]]:
     """Decides what gives first weights by name; returns it, and what run.json says of it.
 
     A run that goes on needs it no more: it has its own copy, or checkpoints.
     """
-    init = experiment.model.init
+    init = request.experiment.model.init
     if not init:
         return None, {}
     is_there = workdir.first_weights.exists() or checkpoints.newest_first(workdir.checkpoints)
@@ -186,6 +186,7 @@ def _source(
         say(f"begun      with weights of {before.init['from']}, SHA-256 {str(before.init['digest'])[:12]}")
         return None, before.init
     source = first_weights.source_of(init)
+    _warn(source.warning(request.dataset.schema), say)
     return source, source.recorded
 
 

@@ -181,8 +181,8 @@ def misspelt(path: pathlib.Path) -> None:
             "other.keras",
             misspelt,
             "no weight of this model's (stem/kernel: no such name there), but haed/0, haed/1; expected some "
-            "of stem/kernel, stem/bias, conv2d_1/kernel, conv2d_1/bias, conv2d/kernel, conv2d/bias and 8 more, "
-            "each of its shape. 'haed/0' there is nearest to 'head/0' here; build the model with the names",
+            "of stem/kernel, stem/bias, conv2d_1/kernel, conv2d_1/bias, conv2d/kernel, conv2d/bias and 8 "
+            "more, each of its shape. 'haed/0' there is nearest to 'head/0' here; build the model with the",
         ),
     ],
 )
@@ -201,3 +201,14 @@ def test_weights_that_are_not_finite_are_refused(tmp_path):
     model.save_weights(tmp_path / "a.weights.h5")
     with pytest.raises(InputError, match=r"received stem/bias with values that are infinite or not a number"):
         load(pictures(), source_of(str(tmp_path / "a.weights.h5")))
+
+
+def test_a_head_of_the_same_size_is_left_out_by_a_pattern(tmp_path):
+    drawn(pictures()).save_weights(tmp_path / "a.weights.h5")
+    model = pictures()
+    before = [np.asarray(each) for each in model.get_layer("head").weights]
+    found = load(model, source_of(str(tmp_path / "a.weights.h5")), without=("head/*",))
+    assert all(map(np.array_equal, before, model.get_layer("head").weights))
+    assert set(found.not_loaded.values()) >= {"left out by config.init.without"}
+    with pytest.raises(InputError, match=r"--config\.init\.without: received 'haed/\*', which no variable"):
+        load(model, source_of(str(tmp_path / "a.weights.h5")), without=("haed/*",))
