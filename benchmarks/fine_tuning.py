@@ -4,8 +4,8 @@ r"""Fine-tuning beside training from scratch: 500 images of digits that the firs
 
 A first run learns MNIST's digits 0 to 4. Then 100 images each of the digits 5 to 9 are learned three ways, in
 as many epochs: from scratch; with the first run's backbone frozen; and frozen for a third of the epochs, then
-all of it. Accuracy is that of the 4,861 test images of these digits. docs/training.md explains the flags. --json
-writes {way: [accuracy of each seed]}.
+all of it. Accuracy is that of the 4,861 test images of these digits. docs/training.md explains the flags.
+--json writes {way: [accuracy of each seed]}.
 
 Hardware: any. Duration: about 6 minutes on 2 cores. Needs 100 MB in --scratch.
 """

@@ -342,8 +342,9 @@ def _archive_arrays(path: pathlib.Path) -> Arrays:
 
 def _h5_arrays(path: pathlib.Path | io.BytesIO) -> Arrays:
     with h5py.File(path) as file:
-        is_legacy = "model_weights" in file or any(name.startswith("layer_names") for name in file.attrs)
-        root = file.get("model_weights", file)
+        legacy = _group(file, "model_weights")
+        root = file if legacy is None else legacy
+        is_legacy = any(name.startswith("layer_names") for name in root.attrs)
         name_of = _legacy_name if is_legacy else functools.partial(_layer_name, root)
         return _numbers((name_of(place), _array(place, data)) for place, data in _datasets(root))
 
@@ -356,32 +357,43 @@ _FILES: Mapping[str, Callable[[pathlib.Path], Arrays]] = {
 
 
 def _datasets(root: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Yields the path and the data of all weights; links, which may lead out of the file, are passed over."""
+    """Yields the path and the data of all weights, without the optimizer's; no link is followed."""
     found: list[tuple[str, h5py.Dataset]] = []
-    root.visititems(
-        lambda place, each: found.append((place, each)) if isinstance(each, h5py.Dataset) else None
-    )
+    root.visititems(lambda place, each: found.append((place, each)) if _holds_numbers(each) else None)
     yield from (pair for pair in found if not pair[0].startswith("optimizer/"))
+
+
+def _holds_numbers(each: h5py.Dataset | h5py.Group) -> bool:
+    return isinstance(each, h5py.Dataset) and (each.dtype.kind == "f" or _is_bfloat16(each))
+
+
+def _is_bfloat16(data: h5py.Dataset) -> bool:
+    return data.attrs.get("dtype") == "bfloat16"  # HDF5 does not know it: Keras says so
 
 
 def _array(place: str, data: h5py.Dataset) -> np.ndarray:
     if data.external or data.is_virtual:  # such a file would make us read others of this machine
         raise ValueError(f"{place} is kept in another file")
-    # Keras writes bfloat16, which HDF5 does not know, with this attribute.
-    return np.array(data, dtype=tf.bfloat16.as_numpy_dtype if data.attrs.get("dtype") == "bfloat16" else None)
+    return np.array(data, dtype=tf.bfloat16.as_numpy_dtype if _is_bfloat16(data) else None)
+
+
+def _group(parent: h5py.Group, name: str) -> h5py.Group | None:
+    """Returns a group; None where there is none, or a link, which may lead out of the file."""
+    is_own = isinstance(parent.get(name, getlink=True), h5py.HardLink)
+    return parent[name] if is_own and isinstance(parent[name], h5py.Group) else None
 
 
 def _layer_name(root: h5py.Group, place: str) -> str:
     """Returns `backbone/conv/0` of `layers/functional/layers/conv2d/vars/0`, where layers' names are told."""
     *folders, _, number = place.split("/")
-    groups = ("/".join(folders[: depth + 1]) for depth in range(len(folders)))
-    layers = [
-        str(root[group]["vars"].attrs.get("name", group.rpartition("/")[2]))
-        for group in groups
-        if "vars" in root[group]
-    ]
-    model = root["vars"].attrs.get("name", "") if "vars" in root else ""
-    return "/".join([*(layers or [str(model)]), number])
+    parent, names = root, []
+    for folder in folders:
+        parent = parent[folder]
+        if (told := _group(parent, "vars")) is not None:
+            names.append(str(told.attrs.get("name", folder)))
+    model = _group(root, "vars")
+    whole = "" if model is None else str(model.attrs.get("name", ""))
+    return "/".join([*(names or [whole]), number])
 
 
 def _legacy_name(place: str) -> str:
@@ -393,7 +405,7 @@ def _numbers(pairs: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Returns the arrays of numbers by name, without those whose name another one has, too."""
     listed = collections.defaultdict(list)
     for name, array in pairs:
-        if _is_float(array):
+        if array.dtype.kind == "f" or array.dtype == tf.bfloat16.as_numpy_dtype:
             listed[name].append(array)
     # An export lists a variable more than once.
     return {name: some[0] for name, some in listed.items() if all(_same(some[0], one) for one in some[1:])}
@@ -401,10 +413,6 @@ def _numbers(pairs: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
     return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-
-
-def _is_float(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" or array.dtype == tf.bfloat16.as_numpy_dtype
 
 
 def _described(label: Label) -> str:

@@ -13,7 +13,7 @@ from pipeline.training.state.run_record import RunRecord
 # Keys of the config, or sections of it, that must be the same in all commands on one working directory.
 BOUND = (
     "model",
-    "init",
+    "init.without",
     "image_size",
     "seed",
     "global_batch",

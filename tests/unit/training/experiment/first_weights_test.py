@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.training.experiment import first_weights
 from pipeline.training.experiment.first_weights import load, match, source_of
 
 
@@ -119,14 +118,38 @@ def test_a_name_that_could_be_two_variables_is_neither():
     assert match(model, arrays | {"left/one/bias": np.ones(2, "float32")}).arrays.keys() == {"one/bias"}
 
 
-@pytest.mark.parametrize("kind", [np.float16, tf.bfloat16.as_numpy_dtype])
-def test_numbers_of_fewer_bits_become_float32(kind):
-    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, name="one", use_bias=False)])
-    source = first_weights.Source(
-        path=pathlib.Path("a"), digest="0" * 64, read=lambda: {"one/kernel": np.array([[1.5]], kind)}
-    )
-    load(model, source)
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["a.weights.h5", "a.keras"])
+def test_numbers_of_fewer_bits_become_float32(kind, name, tmp_path):
+    def one(dtype: str) -> keras.Model:
+        layer = keras.layers.Dense(1, name="one", use_bias=False, dtype=keras.DTypePolicy(dtype))
+        return keras.Sequential([keras.Input((1,)), layer])
+
+    narrow, model = one(kind), one("float32")
+    narrow.set_weights([np.array([[1.5]])])
+    (narrow.save if name.endswith("keras") else narrow.save_weights)(tmp_path / name)
+    load(model, source_of(str(tmp_path / name)))
     assert model.get_weights()[0].tolist() == [[1.5]]
+
+
+def test_an_optimizer_and_metrics_in_a_file_are_no_weights(tmp_path):
+    model = pictures()
+    model.compile("adam", "mse", metrics=["mae"])
+    model.train_on_batch(np.zeros((2, 6, 6, 1)), np.zeros((2, 3)))
+    model.save(tmp_path / "a.keras")
+    keras.utils.clear_session(free_memory=False)
+    found = load(pictures(), source_of(str(tmp_path / "a.keras")))
+    assert not found.not_used
+
+
+def test_a_link_out_of_a_file_is_not_followed(tmp_path):
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["vars/0"] = np.ones((2, 2), "float32")
+    with h5py.File(tmp_path / "a.weights.h5", "w") as file:
+        file.create_group("layers")["one"] = h5py.ExternalLink("secret.h5", "/")
+        file["model_weights"] = h5py.ExternalLink("secret.h5", "/")
+    with pytest.raises(InputError, match="but none at all"):
+        load(pictures(), source_of(str(tmp_path / "a.weights.h5")))
 
 
 def test_code_in_a_file_is_not_run(tmp_path):

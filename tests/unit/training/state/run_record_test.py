@@ -95,6 +95,7 @@ def test_same_settings_may_continue():
 # Written out: a key that fell out of BOUND would take its own test with it.
 BOUND = [
     "model",
+    "init.without",
     "image_size",
     "seed",
     "global_batch",
@@ -106,12 +107,14 @@ BOUND = [
     "train.label_smoothing",
     "train.class_weights",
     "train.example_weights",
+    "train.frozen",
     "train.weight",
     "mixture",
     "augmentation.flip",
     "optimizer.name",
     "optimizer.learning_rate",
     "optimizer.schedule",
+    "optimizer.rates",
     "callbacks",
 ]
 SECTIONS = ("model", "augmentation", "optimizer")
