@@ -107,7 +107,7 @@ def _dataset(
         )
     image, label = (
         Image(name="image", height=28, width=28, channels=1),
-        Label(name="label", classes=tuple(digits)),
+        Label(name="label", task="multiclass", classes=tuple(digits)),
     )
     schema_lib.save(Schema(name=f"mnist_{digits[0]}", features=(image, label)), folder / "schema.json")
     inputs = (f"--input={split}={folder}/{split}" for split in ("train", "test"))
