@@ -64,13 +64,13 @@ def _ways(
     dataset: pathlib.Path, first: pathlib.Path, runs: pathlib.Path, seed: int
 ) -> Iterator[tuple[str, float]]:
     """Trains each way; yields it with its accuracy."""
-    frozen, begins = runs / f"frozen-{seed}", {"init.from": str(first), "init.without": _HEAD}
+    frozen, begins = runs / f"frozen-{seed}", {"init.source": str(first), "init.without": _HEAD}
     keep = {"train.frozen": _BACKBONE, "train.steps": _FROZEN_STEPS}
     rest = {"train.steps": _STEPS - _FROZEN_STEPS, "optimizer.learning_rate": 1e-3}
     scratch = runs / f"scratch-{seed}"
     yield "from scratch, 300 steps", _trained(dataset, scratch, seed=seed, **{"train.steps": _STEPS})
     yield "frozen, 100 steps", _trained(dataset, frozen, seed=seed, **begins, **keep)
-    whole = {"init.from": str(frozen), **rest}
+    whole = {"init.source": str(frozen), **rest}
     yield "then all, 200 steps", _trained(dataset, runs / f"whole-{seed}", seed=seed, **whole)
 
 

@@ -23,9 +23,10 @@ def get_config() -> Config:
     # arguments, as in --config.model.dropout=0.1.
     config.model = {"name": ""}
 
+    config.init = {}
     # What gives the first weights: a --workdir, an export, a .keras or .weights.h5 file. Variables take them
     # by name and shape; the others begin as the seed has it (docs/training.md).
-    config.init = {"from": ""}
+    config.init.source = ""
     config.init.without = ()  # variables that take none of them, such as ('logits/*',)
 
     # More datasets of the same schema to train on: (directory, split, weight) each; see

@@ -167,8 +167,8 @@ def parse(config: Values) -> Experiment:
             name=options.pop("name", ""),
             options=options,
             seed=seed,
-            init=values["init"][_FROM],
-            init_without=values["init"][_WITHOUT],
+            init=values["init"]["source"],
+            init_without=values["init"]["without"],
             frozen=train["frozen"],
         ),
         loss=section(Loss, train),
@@ -195,12 +195,11 @@ def _names(*sections: type) -> frozenset[str]:
     return frozenset(field.name for section in sections for field in dataclasses.fields(section))
 
 
-_FROM, _WITHOUT = "from", "without"
 _GROUPS = ("model", "init", "augmentation", "train", "optimizer", "evaluation", "callbacks")
 # The keys of a config, by section; any key may stand in `model`.
 _KEYS: Mapping[str, frozenset[str]] = {
     "": frozenset({"seed", "global_batch", "mixture", "image_size", "shuffle", "image_dtype", *_GROUPS}),
-    "init": frozenset({_FROM, _WITHOUT}),
+    "init": frozenset({"source", "without"}),
     "augmentation": _names(Augmentation),
     "train": _names(Loss, Train) | {"split", "weight", "example_weights", "frozen"},
     "optimizer": _names(Optimizer),

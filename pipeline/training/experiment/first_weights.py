@@ -39,7 +39,7 @@ from pipeline.training.state import start as start_lib
 from pipeline.training.state.start import Start
 from pipeline.training.state.workdir import Workdir
 
-FLAG = "--config.init.from"
+FLAG = "--config.init.source"
 
 Arrays = Mapping[str, np.ndarray]  # by the names of variables
 
@@ -62,7 +62,7 @@ class Source:
     @property
     def recorded(self) -> dict[str, object]:
         """What run.json says of it before it is read."""
-        return {"from": str(self.path), "digest": self.digest}
+        return {"source": str(self.path), "digest": self.digest}
 
     def warning(self, schema: Schema) -> str:
         """Says that its head fits by its shape, but answers for other classes; empty where it does not."""

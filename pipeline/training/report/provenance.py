@@ -85,7 +85,7 @@ def _start(run: Mapping) -> str | None:
     if start:
         checkpoint = str(start.get("checkpoint"))[:_DIGEST_CHARACTERS]
         return f"{start.get('workdir')}, step {formats.count(start.get('step'))}, checkpoint {checkpoint}"
-    return f"{init.get('from')}, SHA-256 {str(init.get('digest'))[:_DIGEST_CHARACTERS]}" if init else None
+    return f"{init.get('source')}, SHA-256 {str(init.get('digest'))[:_DIGEST_CHARACTERS]}" if init else None
 
 
 def _first_weights(init: Mapping) -> Folded | None:

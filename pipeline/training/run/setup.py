@@ -182,8 +182,8 @@ def _source(
     if not init:
         return None, {}
     is_there = workdir.first_weights.exists() or checkpoints.newest_first(workdir.checkpoints)
-    if before and before.init.get("from") == str(flags.absolute(init)) and is_there:
-        say(f"begun      with weights of {before.init['from']}, SHA-256 {str(before.init['digest'])[:12]}")
+    if before and before.init.get("source") == str(flags.absolute(init)) and is_there:
+        say(f"begun      with weights of {before.init['source']}, SHA-256 {str(before.init['digest'])[:12]}")
         return None, before.init
     source = first_weights.source_of(init)
     _warn(source.warning(request.dataset.schema), say)

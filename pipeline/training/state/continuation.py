@@ -42,7 +42,7 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
     if before.warm_start.get("checkpoint") != now.warm_start.get("checkpoint"):
         raise _other("--warm_start", _warmed(before), _warmed(now))
     if before.init.get("digest") != now.init.get("digest"):
-        raise _other("--config.init.from", _begun(before), _begun(now))
+        raise _other("--config.init.source", _begun(before), _begun(now))
     if before.precision["policy"] != now.precision["policy"]:
         raise _other("--precision", before.precision["policy"], now.precision["policy"])
     if before.order != now.order:
@@ -71,7 +71,7 @@ def _warmed(record: RunRecord) -> str:
 
 def _begun(record: RunRecord) -> str:
     init = record.init
-    return f"{init['from']}, SHA-256 {str(init['digest'])[:12]}" if init else "none"
+    return f"{init['source']}, SHA-256 {str(init['digest'])[:12]}" if init else "none"
 
 
 def _require_same_mixture(before: Sequence[str], now: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ class Workdir:
     damaged = _entry("damaged.json")  # records that the run leaves out from its start; absent: there are none
     golden = _entry("golden.tfrecord")  # a few records whose predictions every checkpoint holds
 
-    # All weights as the run began with them, where config.init.from gave some: see first_weights.py.
+    # All weights as the run began with them, where config.init.source gave some: see first_weights.py.
     first_weights = _entry("start/variables.index")
 
     @property

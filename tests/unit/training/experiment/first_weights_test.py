@@ -213,7 +213,7 @@ def test_what_gives_no_weights_is_refused_by_name(name, write, received, tmp_pat
     write(tmp_path / name)
     model = pictures()
     with pytest.raises(
-        InputError, match=re.escape(f"--config.init.from={tmp_path}/{name}: received {received}")
+        InputError, match=re.escape(f"--config.init.source={tmp_path}/{name}: received {received}")
     ):
         load(model, source_of(str(tmp_path / name)))
 

@@ -86,7 +86,7 @@ FROZEN = {"train.frozen": ("stem/*", "norm/*")}
 
 def test_the_first_step_has_the_weights_of_the_source_bit_for_bit(first, dataset, tmp_path):
     expected = by_path(restore.restore_model(first).model)
-    built = begun(request(dataset, tmp_path / "run", **{"init.from": str(first)}, **FROZEN))
+    built = begun(request(dataset, tmp_path / "run", **{"init.source": str(first)}, **FROZEN))
     found = by_path(built.model)
     assert len(found) == 9
     assert all(np.array_equal(found[path], expected[path]) for path in found)
@@ -97,7 +97,7 @@ def test_the_first_step_has_the_weights_of_the_source_bit_for_bit(first, dataset
 
 @pytest.mark.slow
 def test_a_wider_layer_begins_anew_and_the_rest_does_not(first, dataset, tmp_path):
-    built = begun(request(dataset, tmp_path / "run", **{"init.from": str(first), "model": {"width": 5}}))
+    built = begun(request(dataset, tmp_path / "run", **{"init.source": str(first), "model": {"width": 5}}))
     assert built.setup.record.init["loaded"] == ["kinds/embeddings", "logits/bias"]
     assert built.setup.record.init["not_loaded"]["norm/gamma"] == "[4] there, [5] here"
 
@@ -114,7 +114,7 @@ def frozen(first: pathlib.Path, dataset: Dataset, tmp_path_factory: pytest.TempP
 
 def second(dataset: Dataset, workdir: pathlib.Path, source: pathlib.Path) -> Request:
     rates = {"optimizer.rates": (("logits/*", 3.0),), "optimizer.learning_rate": 0.02}
-    return request(dataset, workdir, **{"init.from": str(source)}, **FROZEN, **rates)
+    return request(dataset, workdir, **{"init.source": str(source)}, **FROZEN, **rates)
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_a_frozen_backbone_and_its_statistics_end_as_they_began(first, frozen):
 def test_what_was_loaded_stands_in_run_json_and_on_the_page(first, frozen):
     init = run_record.read(frozen / "run.json").init
     manifest = first / "checkpoints" / "step-00000020" / "manifest.json"
-    assert (init["from"], init["digest"]) == (str(first), sha256(manifest))
+    assert (init["source"], init["digest"]) == (str(first), sha256(manifest))
     assert (len(init["loaded"]), init["not_loaded"], init["not_used"]) == (9, {}, [])
     page = (frozen / "report.html").read_text()
     assert "First weights: 9 of 9 loaded" in page
@@ -174,7 +174,7 @@ def test_other_weights_are_another_run(first, frozen, dataset, tmp_path):
     model = restore.restore_model(first).model
     model.save_weights(tmp_path / "a.weights.h5")
     with pytest.raises(
-        InputError, match=r"--config\.init\.from: received .*a\.weights\.h5, SHA-256 .*; expected"
+        InputError, match=r"--config\.init\.source: received .*a\.weights\.h5, SHA-256 .*; expected"
     ):
         run.train(second(dataset, workdir, tmp_path / "a.weights.h5"))
 
@@ -210,16 +210,16 @@ def test_a_file_and_an_export_give_what_the_run_gives(
     else:
         export.export_model(export.trained(restored), tmp_path / "export")
     source = tmp_path / ("model.keras" if kind == "file" else "export")
-    built = begun(request(dataset, tmp_path / "run", **{"init.from": str(source)}))
+    built = begun(request(dataset, tmp_path / "run", **{"init.source": str(source)}))
     assert all(map(np.array_equal, built.model.get_weights(), restored.model.get_weights()))
 
 
 @pytest.mark.slow
 def test_unfreezing_is_a_second_run_that_begins_with_the_first(frozen, dataset, tmp_path):
     expected = by_path(restore.restore_model(frozen).model)
-    asked = request(dataset, tmp_path / "run", **{"init.from": str(frozen)})
+    asked = request(dataset, tmp_path / "run", **{"init.source": str(frozen)})
     assert all(np.array_equal(value, expected[path]) for path, value in by_path(begun(asked).model).items())
-    run.train(request(dataset, tmp_path / "run", **{"init.from": str(frozen)}))
+    run.train(request(dataset, tmp_path / "run", **{"init.source": str(frozen)}))
     after = by_path(restore.restore_model(tmp_path / "run").model)
     assert not any(
         np.array_equal(after[path], expected[path]) for path in ("stem/kernel", "norm/moving_mean")
@@ -228,7 +228,7 @@ def test_unfreezing_is_a_second_run_that_begins_with_the_first(frozen, dataset, 
 
 @pytest.mark.slow
 def test_two_replicas_begin_with_the_same_weights(first, dataset, tmp_path):
-    asked = request(dataset, tmp_path / "run", **{"init.from": str(first)})
+    asked = request(dataset, tmp_path / "run", **{"init.source": str(first)})
     built = begun(dataclasses.replace(asked, strategy="mirrored", logical_devices=2))
     for own, before in zip(built.model.weights, restore.restore_model(first).model.weights, strict=True):
         for value in built.setup.strategy.experimental_local_results(own.value):
@@ -237,7 +237,7 @@ def test_two_replicas_begin_with_the_same_weights(first, dataset, tmp_path):
 
 @pytest.mark.slow
 def test_a_comparison_before_there_is_a_run_begins_with_them_too(first, dataset, tmp_path):
-    experiment = request(dataset, tmp_path / "run", **{"init.from": str(first)}, **FROZEN).experiment
+    experiment = request(dataset, tmp_path / "run", **{"init.source": str(first)}, **FROZEN).experiment
     found = subject.of_experiment(experiment, dataset).model()
     assert all(map(np.array_equal, found.get_weights(), restore.restore_model(first).model.get_weights()))
     assert len(found.trainable_variables) == 3
