@@ -24,6 +24,12 @@ def get_config() -> Config:
     # --config.model.dropout=0.1 (docs/training.md).
     config.model = {"name": ""}
 
+    config.init = {}
+    # What gives the first weights: a --workdir, an export, a .keras or .weights.h5 file. Variables take them
+    # by name and shape; the others begin as the seed has it (docs/training.md).
+    config.init.source = ""
+    config.init.without = ()  # variables that take none of them, such as ('logits/*',)
+
     # More datasets of the same schema to train on: (directory, split, weight) each; see
     # pipeline/data/reading/plan.py.
     config.mixture = ()
@@ -56,6 +62,7 @@ def get_config() -> Config:
     config.train.label_smoothing = 0.0  # the part of each label that is spread over all classes, such as 0.1
     config.train.class_weights = ()  # of the losses: ('balanced',), or a number for each class of the schema
     config.train.example_weights = ""  # a numeric feature that weighs the losses; the model does not get it
+    config.train.frozen = ()  # variables that are not trained, such as ('conv2d*', 'stem/*')
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = {}
@@ -70,6 +77,7 @@ def get_config() -> Config:
     config.optimizer.weight_decay = 1e-4  # all but adam
     config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
     config.optimizer.momentum = 0.9  # sgd, and others that take it
+    config.optimizer.rates = ()  # times the learning rate, by variable: (('logits/*', 10.0),); first match
 
     config.evaluation = {}
     config.evaluation.split = "validation"  # evaluated after epochs; skipped where there is none

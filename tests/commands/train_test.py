@@ -126,6 +126,10 @@ GOOD = (f"--config={CONFIG}", "--dataset=nowhere", "--workdir=nowhere")
     ("arguments", "message"),
     [
         (
+            [*GOOD, "--config.init.from=run"],  # no Python: ml_collections cannot read it
+            r"--config.init.from: received a key that the config does not have",
+        ),
+        (
             [*GOOD, "--config.train.epoch=3"],
             r"--config.train.epoch: received a key that the config does not have.*--config.train.epochs\?",
         ),

@@ -100,6 +100,10 @@ def clear_config_errors(argv: Sequence[str]) -> Iterator[None]:
             _ = flags.FLAGS[_CONFIG].value.is_locked if flags.FLAGS[_CONFIG].value else None
     except (AttributeError, KeyError, TypeError) as error:  # no such key, or a value of another type
         raise _wrong_key(argv, error) from None
+    except ValueError as error:
+        if "Could not parse" not in str(error):  # a key that is no Python, such as init.from
+            raise
+        raise _wrong_key(argv, error) from None
     except (OSError, SyntaxError, ImportError) as error:
         raise _no_config_file(argv, error) from None
 

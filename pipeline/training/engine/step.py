@@ -146,13 +146,17 @@ def build_averages(decay: float, model: keras.Model) -> Averages | None:
 
 
 def _copy(weight: keras.Variable) -> keras.Variable:
-    return keras.Variable(
-        np.asarray(weight),
-        trainable=False,
-        dtype=weight.dtype,
-        name="average",
-        aggregation="only_first_replica",  # all have the same
-    )
+    *folders, name = weight.path.split("/")
+    with contextlib.ExitStack() as path:
+        for folder in folders:
+            path.enter_context(keras.name_scope(folder))
+        return keras.Variable(
+            np.asarray(weight),
+            trainable=False,
+            dtype=weight.dtype,
+            name=name,  # a checkpoint tells by the path whose average it is
+            aggregation="only_first_replica",  # all have the same
+        )
 
 
 _Step = Callable[[dict[str, tf.Tensor], TargetsOfBatch], tf.Tensor]

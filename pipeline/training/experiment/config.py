@@ -49,12 +49,16 @@ class Data:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Model:
-    """What builds a model (see model_code.py), its own keyword arguments, and the seed of its weights.
+    """What builds a model (see model_code.py), its own keyword arguments, and its first weights.
 
     Attributes:
+      seed: of its first weights.
       folder: that of the config file, where own code is looked for first.
       recorded: what run.json says of the code; empty: the run begins.
       workdir: of the run that recorded it.
+      init: the file or directory that gives the first weights instead, where names fit; empty: none does.
+      init_without: patterns of the variables that take none of it.
+      frozen: patterns of the variables that are not trained.
     """
 
     name: str
@@ -63,6 +67,9 @@ class Model:
     folder: str = ""
     recorded: Values = dataclasses.field(default_factory=dict)
     workdir: pathlib.Path | None = None
+    init: str = ""
+    init_without: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,6 +121,7 @@ class Optimizer:
     not_decayed: tuple[str, ...]
     momentum: float
     options: Values  # further arguments of one that code names
+    rates: tuple[tuple[str, float], ...]  # a pattern of variables, and the multiple of their learning rate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -179,6 +187,9 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
             options=model,
             seed=seed,
             folder=str(pathlib.Path(config_file.partition(":")[0]).parent.resolve()) if config_file else "",
+            init=values["init"]["source"],
+            init_without=values["init"]["without"],
+            frozen=train["frozen"],
         ),
         loss=section(Loss, train),
         own_loss=OwnLoss(name=own_loss.pop("name", ""), options=own_loss),
@@ -211,12 +222,13 @@ def _names(*sections: type) -> frozenset[str]:
     return frozenset(field.name for section in sections for field in dataclasses.fields(section))
 
 
-_GROUPS = ("model", "loss", "augmentation", "train", "optimizer", "evaluation", "callbacks")
+_GROUPS = ("model", "init", "loss", "augmentation", "train", "optimizer", "evaluation", "callbacks")
 # The keys of a config, by section; any key may stand in `model`, in `loss`, and beside a named optimizer.
 _KEYS: Mapping[str, frozenset[str]] = {
     "": frozenset({"seed", "global_batch", "mixture", "image_size", "shuffle", "image_dtype", *_GROUPS}),
+    "init": frozenset({"source", "without"}),
     "augmentation": _names(Augmentation),
-    "train": _names(Loss, Train) | {"split", "weight", "example_weights"},
+    "train": _names(Loss, Train) | {"split", "weight", "example_weights", "frozen"},
     "optimizer": _names(Optimizer) - {"options"},
     "evaluation": _names(Evaluation),
 }
@@ -243,9 +255,22 @@ _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
 _MOST_EXAMPLES = 2**31 - 1  # of a batch: they are counted in int32
 _SEEDS = 2**32  # NumPy's
 
+
+def _is_rate(value: object) -> bool:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        return False
+    pattern, factor = value
+    is_number = isinstance(factor, (int, float)) and not isinstance(factor, bool)
+    return isinstance(pattern, str) and is_number and 0 < factor < math.inf
+
+
 # NaN fails every comparison.
 _POSITIVE: Rule = (lambda value: 0 < value < math.inf, "a positive number")
 _NOT_NEGATIVE: Rule = (lambda value: 0 <= value < math.inf, "0 or a positive number")
+_PATTERNS: Rule = (
+    lambda patterns: all(isinstance(each, str) for each in patterns),
+    "patterns of variables, such as ('conv*', 'stem/*')",
+)
 # Other numbers would train in silence, or fail late.
 _RULES: Mapping[str, Rule] = {
     "seed": (lambda value: 0 <= value < _SEEDS, f"a whole number from 0 to {_SEEDS - 1:,}"),
@@ -277,6 +302,12 @@ _RULES: Mapping[str, Rule] = {
     "evaluation.metrics": (
         lambda value: isinstance(value, list | tuple) and all(isinstance(each, str) for each in value),
         "names, as ('f1', 'precision@0.3')",
+    ),
+    "init.without": _PATTERNS,
+    "train.frozen": _PATTERNS,
+    "optimizer.rates": (
+        lambda rates: all(map(_is_rate, rates)),
+        "a pattern of variables and a positive number for each, such as (('logits/*', 10.0),)",
     ),
     "evaluation.every_epochs": (lambda value: value >= 1, "1 or more"),
     "evaluation.global_batch": _POSITIVE,

@@ -8,7 +8,7 @@ import re
 import sysconfig
 import traceback
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import keras
 
@@ -54,7 +54,7 @@ def build_model(
     precision: Precision,
     scale: LabelScale = _WITHOUT_UNIT,
 ) -> keras.Model:
-    """Builds the model that is asked for, with its options.
+    """Builds the model that is asked for, with its options; what is not to be trained is frozen.
 
     Args:
       scale: by which the model learns the labels: its last layer gives them in their own unit.
@@ -95,9 +95,9 @@ def fitted_model(
             pixels=pixels_of(function),
         )
         _require_logits(code, fitted.model, outputs)
-        if scale == _WITHOUT_UNIT:
-            return fitted
-        return dataclasses.replace(fitted, model=_in_unit(fitted.model, scale))
+        whole = fitted.model if scale == _WITHOUT_UNIT else _in_unit(fitted.model, scale)
+    freeze(whole, args.frozen)
+    return dataclasses.replace(fitted, model=whole)
 
 
 def _require_model(code: ModelCode, made: object) -> keras.Model:
@@ -297,3 +297,46 @@ def matching(
                 action="Correct it in the config file or on the command line; * stands for any characters.",
             )
     return [each for each in variables if any(fnmatch.fnmatchcase(each.path, one) for one in patterns)]
+
+
+def freeze(model: keras.Model, patterns: Sequence[str]) -> None:
+    """Freezes the weights whose paths match a pattern, and the statistics of layers that are wholly frozen.
+
+    Such a layer runs in inference mode where Keras has one: a frozen BatchNormalization normalises by its
+    moving statistics, and leaves them as they are.
+
+    Raises:
+      InputError: a pattern matches no weight; none is left to train; or statistics are to be kept of a layer
+        that goes on to train other weights.
+    """
+    frozen = {id(each) for each in matching(patterns, model.weights, key=_FROZEN)}
+    layers = [
+        each for each in model._flatten_layers() if each.weights
+    ]  # no public way reaches all (Keras 3.15)
+    whole = [each for each in layers if all(id(weight) in frozen for weight in each.weights)]
+    _require_whole_statistics(frozen, layers, whole)
+    for weight in model.weights:
+        if id(weight) in frozen:
+            weight.trainable = False
+    for layer in whole:
+        layer.trainable = False
+    if patterns and not model.trainable_variables:
+        raise _error(f"--config.{_FROZEN}", repr(tuple(patterns)), "patterns that leave a weight to train")
+
+
+_FROZEN = "train.frozen"
+
+
+def _require_whole_statistics(
+    frozen: Collection[int], layers: Sequence[keras.Layer], whole: Sequence[keras.Layer]
+) -> None:
+    kept = {id(weight) for layer in whole for weight in layer.weights}
+    for layer in layers:
+        for weight in layer._non_trainable_variables:
+            if id(weight) in frozen - kept:
+                raise _error(
+                    f"--config.{_FROZEN}",
+                    f"patterns of {weight.path}, and not of all weights of layer '{layer.name}'",
+                    "statistics that are frozen with their layer, which then runs in inference mode",
+                    action=f"Freeze '{layer.path}/*', or leave '{weight.path}' out.",
+                )

@@ -30,13 +30,16 @@ def build(
     Weight decay is decoupled from the gradient (Loshchilov & Hutter 2019), and scaled by the learning rate.
 
     Raises:
-      InputError: its name or schedule is unknown, or no variable's path matches a pattern of `not_decayed`.
+      InputError: its name or schedule is unknown, or no variable's path matches a pattern of `not_decayed`
+        or `rates`.
     """
     optimizer = _OPTIMIZERS.get(args.name, _named)(args, _learning_rate(args, total_steps))
     optimizer.global_clipnorm = args.clip_norm or optimizer.global_clipnorm
     named = matching(args.not_decayed, variables, key="optimizer.not_decayed")
     usual = [each for each in variables if _is_not_decayed(each)]
     optimizer.exclude_from_weight_decay(var_list=[*usual, *named])
+    if args.rates:
+        _multiply_rates(optimizer, _factors(args.rates, variables))
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
     whole.build(variables)
     return whole
@@ -210,6 +213,44 @@ class Following(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict:
         return dict(vars(self))
+
+
+# --- Learning rates by variable: multiples of the schedule's, for any optimizer of Keras.
+
+
+def _factors(rates: Sequence[tuple[str, float]], variables: Sequence[keras.Variable]) -> list[float]:
+    """Returns by what each variable's learning rate is multiplied: the first pattern that matches says it."""
+    factors: dict[int, float] = {}
+    for pattern, factor in rates:
+        for variable in matching((pattern,), variables, key="optimizer.rates"):
+            factors.setdefault(id(variable), factor)
+    return [factors.get(id(variable), 1.0) for variable in variables]
+
+
+def _multiply_rates(optimizer: keras.optimizers.Optimizer, factors: Sequence[float]) -> None:
+    """Multiplies the learning rates of the update and of the weight decay, which is scaled by the rate."""
+    update, decay = optimizer.update_step, optimizer._apply_weight_decay
+    whole = (
+        optimizer.weight_decay
+    )  # read here: replicas are traced in turns, and one would see another's factor
+
+    def update_step(gradient: tf.Tensor, variable: tf.Variable, learning_rate: object) -> None:
+        factor = factors[optimizer._get_variable_index(variable)]
+        rate = (
+            learning_rate if factor == 1.0 else tf.nest.map_structure(lambda one: one * factor, learning_rate)
+        )
+        update(gradient, variable, rate)
+
+    def apply_weight_decay(variables: Sequence[keras.Variable]) -> None:
+        by_factor: dict[float, list[keras.Variable]] = {}
+        for variable in variables:
+            by_factor.setdefault(factors[optimizer._get_variable_index(variable)], []).append(variable)
+        for factor, some in by_factor.items() if whole else ():
+            optimizer.weight_decay = whole * factor
+            decay(some)
+        optimizer.weight_decay = whole
+
+    optimizer.update_step, optimizer._apply_weight_decay = update_step, apply_weight_decay
 
 
 # --- Keras's Adam and AdamW, with the update of a variable in one pass over it instead of ten.

@@ -12,7 +12,7 @@ from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.training.engine.precision import FLOAT32, Precision
-from pipeline.training.experiment import data, named, objective
+from pipeline.training.experiment import data, first_weights, named, objective
 from pipeline.training.experiment.config import Experiment
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.experiment.model_code import without_first_weights
@@ -70,7 +70,7 @@ def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
     args = experiment.data
     selections = data.selections_of(args, dataset)
     statistics = loading.of_training(dataset)
-    return Subject(
+    subject = Subject(
         experiment=experiment,
         stream=TrainingStream(
             args=args,
@@ -80,6 +80,12 @@ def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
         learned=learned_scale(experiment.loss, dataset.schema.label, statistics),
         objective=objective.build(experiment, dataset.schema, statistics),
     )
+    if not experiment.model.init:
+        return subject
+    model = subject.model()
+    source = first_weights.source_of(experiment.model.init)
+    first_weights.load(model, source, without=experiment.model.init_without)
+    return dataclasses.replace(subject, weights=model.get_weights())
 
 
 def of_run(run: RestoredRun, *, moved_to: Sequence[str] = ()) -> Subject:

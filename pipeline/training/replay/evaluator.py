@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.input.training import TargetsOfBatch
-from pipeline.training.experiment import restore
+from pipeline.training.experiment import first_weights, restore
 from pipeline.training.state import checkpoints, run_record
 from pipeline.training.state.checkpoints import Entry
 from pipeline.training.state.workdir import Workdir
@@ -136,9 +136,10 @@ class StepEvaluators:
     def __init__(self, workdir: Workdir, *, checkpoint: int | None) -> None:
         self._workdir, self._checkpoint = workdir, checkpoint
         self._damage_of = functools.cache(Entry.damage)
-        # The step that all weights of the model belong to; None if there is none: with a warm start, the seed
-        # does not give the initial weights.
-        self._loaded: int | None = None if run_record.read(workdir.run).warm_start else 0
+        # The step that all weights of the model belong to; None if there is none: the seed does not give the
+        # initial weights of a run that begins with others.
+        record = run_record.read(workdir.run)
+        self._loaded: int | None = None if record.warm_start or record.init else 0
 
     def at(self, step: int) -> tuple[Weights, ExampleEvaluator]:
         """Returns the weights for the step and its evaluator, which serves until the next call.
@@ -187,8 +188,10 @@ class StepEvaluators:
         return example_evaluator(self._rebuilt.model, self._rebuilt.objective)
 
     def _initial(self) -> list:
-        """The weights that the seed gives, or the run that this one began with: [n] arrays."""
+        """The weights that the run began with, of the seed or of what it names: [n] arrays."""
         run = self._rebuilt
+        if kept := first_weights.kept(run.workdir):
+            return kept
         if run.record.warm_start:
             step = run.record.warm_start["step"]
             return restore.restore_model(run.workdir.start.path, checkpoint=f"{step}").model.get_weights()

@@ -73,6 +73,7 @@ def provenance_section(inputs: ReportInputs) -> Section:
             Facts(items=facts),
             _spans(run),
             _versions(run.get("versions") or {}, inputs.conversion.get("versions") or {}),
+            _first_weights(run.get("init") or {}),
             _config(run),
         ],
         id="again",
@@ -92,12 +93,26 @@ def _model_code(run: Mapping) -> str | None:
 
 
 def _start(run: Mapping) -> str | None:
-    """The run that this one began with, if there is one."""
-    start = run.get("warm_start")
-    if not start:
+    """The run that this one began with, or what gave it some weights; None: the seed gave all."""
+    start, init = run.get("warm_start"), run.get("init")
+    if start:
+        checkpoint = str(start.get("checkpoint"))[:_DIGEST_CHARACTERS]
+        return f"{start.get('workdir')}, step {formats.count(start.get('step'))}, checkpoint {checkpoint}"
+    return f"{init.get('source')}, SHA-256 {str(init.get('digest'))[:_DIGEST_CHARACTERS]}" if init else None
+
+
+def _first_weights(init: Mapping) -> Folded | None:
+    """What the model took of a source of weights, what it lacked there, and what was left over."""
+    if not init:
         return None
-    checkpoint = str(start.get("checkpoint"))[:_DIGEST_CHARACTERS]
-    return f"{start.get('workdir')}, step {formats.count(start.get('step'))}, checkpoint {checkpoint}"
+    loaded, lacking, left = (init.get(key) or () for key in ("loaded", "not_loaded", "not_used"))
+    rows = [
+        *([name, "not loaded", why] for name, why in dict(lacking).items()),
+        *([name, "not used", "no such weight here, or of another shape"] for name in left),
+        *([name, "loaded", ""] for name in loaded),
+    ]
+    title = f"First weights: {len(loaded):,} of {len(loaded) + len(lacking):,} loaded"
+    return Folded(title=title, parts=[Table(header=["", "", ""], rows=rows)])
 
 
 def _spans(run: Mapping) -> Folded | None:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from pipeline.data.input.training import Mixed, partner_of
 from pipeline.data.origins.reader import RawRow
+from pipeline.training.experiment import first_weights
 from pipeline.training.experiment.model import build_model
 from pipeline.training.loop.bad_steps import Attribution
 from pipeline.training.replay.evaluator import ExampleEvaluator, example_evaluator, worst_first
@@ -109,6 +110,9 @@ def _losses(evaluator: ExampleEvaluator, batch: Batch, *, parts: int) -> np.ndar
 def _initial(run: Run) -> keras.Model:
     setup = run.setup
     inputs, schema = run.preprocess.inputs, setup.dataset.schema
-    return build_model(
+    model = build_model(
         setup.experiment.model, schema=schema, inputs=inputs, precision=setup.precision, scale=run.learned
     )
+    if weights := first_weights.kept(setup.workdir):
+        model.set_weights(weights)
+    return model

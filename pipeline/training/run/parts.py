@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Callable
 
 import keras
@@ -18,14 +19,15 @@ from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
 from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import Averages, inner_loop, train_step
-from pipeline.training.experiment import checks, optimizer, restore
+from pipeline.training.experiment import checks, first_weights, optimizer, restore
 from pipeline.training.experiment import data as data_lib
-from pipeline.training.experiment.model import build_preprocess, fitted_model, learned_scale
+from pipeline.training.experiment.model import build_preprocess, fitted_model, learned_scale, matching
 from pipeline.training.experiment.model_code import without_first_weights
 from pipeline.training.loop.clock import StepTimes
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.run.setup import Setup
 from pipeline.training.state import checkpoints, golden, run_record
+from pipeline.training.state.start import Start
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,25 +170,60 @@ def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf
     )
 
 
-# --- Warm start: weights of another run, before the first step.
+# --- First weights besides the seed's: by name, of any source; or all, of a run that this one goes on from.
 
 
-def take_over_weights(run: Run) -> None:
-    """Gives the model the weights of `run.setup.start`, averaged if that run averages them.
+def take_first_weights(run: Run) -> Run:
+    """Gives the model what it begins with; returns the run that tells of it.
+
+    Nothing is done where the run has checkpoints of its own to go on from. The optimizer, the step and the
+    random state stay as they are: those of a run that begins.
+
+    Raises:
+      InputError: nothing of the source fits the model; or, of a warm start, not everything.
+    """
+    setup = run.setup
+    if checkpoints.newest_first(setup.workdir.checkpoints):
+        return run
+    if setup.source:
+        match = first_weights.load(run.model, setup.source, without=setup.experiment.model.init_without)
+        if run.is_chief:
+            first_weights.keep(run.model, setup.workdir)
+        record = dataclasses.replace(setup.record, init={**setup.record.init, **match.recorded})
+        lines = (*setup.announcement, *match.lines(setup.source))
+        run = dataclasses.replace(run, setup=dataclasses.replace(setup, record=record, announcement=lines))
+    elif setup.record.init:
+        run.model.set_weights(first_weights.kept(setup.workdir))
+    elif setup.start:
+        _warm_start(run, setup.start)
+    if run.averages:
+        run.averages.restart()
+    return run
+
+
+def lines(run: Run) -> list[str]:
+    """Lines that say what is not trained as all else is."""
+    model, patterns = run.model, run.setup.experiment.model.frozen
+    frozen = matching(patterns, model.weights, key="train.frozen")
+    numbers, total = (sum(math.prod(each.shape) for each in some) for some in (frozen, model.weights))
+    rates = [f"{pattern} × {factor:g}" for pattern, factor in run.setup.experiment.optimizer.rates]
+    return [
+        *([f"frozen     {numbers:,} of {total:,} numbers: {', '.join(patterns)}"] if frozen else []),
+        *([f"rates      {', '.join(rates)}"] if rates else []),
+    ]
+
+
+def _warm_start(run: Run, start: Start) -> None:
+    """Gives the model the weights of another run, averaged if that run averages them.
 
     The same model also needs the same preprocessing. So the golden records of the other run must get the
     answers that they had there.
-
-    Does nothing without such a start, or if the run has checkpoints of its own to go on from. The optimizer,
-    the step and the random state stay those of a new run.
 
     Raises:
       InputError: the weights do not fit, or the model's answers to the golden records of the other run are
         not those that it recorded.
     """
-    if not run.setup.start or checkpoints.newest_first(run.setup.workdir.checkpoints):
-        return
-    start, strategy = run.setup.start, run.setup.strategy
+    strategy = run.setup.strategy
     weights = {id(variable) for variable in run.model.weights}
     random = [each for each in run.model.variables if id(each) not in weights]
     state = [tf.convert_to_tensor(each).numpy() for each in random]
@@ -203,8 +240,6 @@ def take_over_weights(run: Run) -> None:
         read.averages.take_place()
     for variable, value in zip(random, state, strict=True):
         variable.assign(value)
-    if run.averages:
-        run.averages.restart()
 
 
 # --- Measures besides the loss: step times, operations, utilisation, memory.

@@ -53,6 +53,7 @@ def describe(
     model: Mapping[str, object] | None = None,
     mixture_digests: tuple[str, ...] = (),
     warm_start: Mapping[str, object] | None = None,
+    init: Mapping[str, object] | None = None,
 ) -> RunRecord:
     """Returns the record of a run before it starts."""
     return RunRecord(
@@ -64,6 +65,7 @@ def describe(
         update=step.VERSION,
         augmentation=request.experiment.data.augmentation.version,
         warm_start=dict(warm_start or {}),
+        init=dict(init or {}),
         config_file=request.config_file,
         config=request.experiment.given,
         model=dict(model or {}),

@@ -102,7 +102,7 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog) -> dict:
       before: what an earlier process left in run.json; None where the run begins.
     """
     _write_inputs(run)
-    parts.take_over_weights(run)
+    run = parts.take_first_weights(run)
     watched = Watched(run.setup.selections.values())
     # A checkpoint that is being written when something ends the run becomes whole.
     with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
@@ -231,7 +231,7 @@ def _reporter(
     begins_anew = "no checkpoint is there, so training begins anew"
     resumed = [f"continuing from step {step:,}" if step else begins_anew] if step or before else []
     reporter = Reporter(workdir, record, before=before, step=step, logged=logged)
-    told = [*run.setup.announcement, *run.model_notes, *warned, *resumed]
+    told = [*run.setup.announcement, *run.model_notes, *parts.lines(run), *warned, *resumed]
     print(terminal.broken("\n".join(told)), flush=True)
     return reporter
 

@@ -1,7 +1,6 @@
 """Decides about a run before its model is built, and announces it."""
 
 import dataclasses
-import pathlib
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
@@ -16,7 +15,6 @@ from pipeline.data.integrity import damage as damage_lib
 from pipeline.data.integrity.damage import Damage, listed
 from pipeline.data.integrity.scan import ScanMemory
 from pipeline.data.reading.plan import TrainingData
-from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.training.engine import cluster
@@ -27,6 +25,7 @@ from pipeline.training.experiment import (
     checks,
     evaluation_splits,
     example_weights,
+    first_weights,
     metrics,
     model_code,
     named,
@@ -36,6 +35,7 @@ from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment import objective as objective_lib
 from pipeline.training.experiment.config import Experiment
+from pipeline.training.experiment.first_weights import Source
 from pipeline.training.experiment.model_code import ModelCode
 from pipeline.training.loop import callback_checks
 from pipeline.training.loop.clock import Cadence, total_steps
@@ -70,7 +70,8 @@ class Setup:
     metrics: Mapping[str, Callable[[], Accumulator]]  # that the config names, beside the task's
     validation_split: str  # empty: the dataset has none
     final_split: str
-    start: Start | None  # the run that gives the first weights; None: the seed does
+    start: Start | None  # the run that gives all first weights; None: none does
+    source: Source | None  # what gives first weights by name; None: nothing, or the run has its own copy
     statistics: SplitStatistics  # of the training data, or of the run that gave the first weights
     record: RunRecord
     announcement: tuple[str, ...]  # lines
@@ -111,6 +112,7 @@ def decide(request: Request) -> Setup:
     _announce_dataset(dataset, experiment.data, say)
     named.require_recorded(experiment, before.code if before else {})
     start = _start(request, workdir, before, say)
+    source, init = _source(request, workdir, before, say) if start is None else (None, {})
     statistics = _statistics(start, dataset)
     strategy = _strategy(request, say)
     precision = _precision(request.precision, strategy, say)
@@ -138,6 +140,7 @@ def decide(request: Request) -> Setup:
         validation_split=validation_split,
         final_split=final_split,
         start=start,
+        source=source,
         statistics=statistics,
         record=describe(
             request,
@@ -149,6 +152,7 @@ def decide(request: Request) -> Setup:
             model=code.record,
             mixture_digests=data_lib.mixture_digests(experiment.data, selections),
             warm_start=start.recorded if start else None,
+            init=init,
         ),
         announcement=tuple(lines),
     )
@@ -174,17 +178,31 @@ def _start(request: Request, workdir: Workdir, before: RunRecord | None, say: _S
         return None
     start = start_lib.own_copy(workdir, before) if before else None
     if start is None or start.recorded["workdir"] != str(flags.absolute(request.warm_start)):
-        start = _checkpoint_of(request.warm_start)
+        start = first_weights.start_of_run(request.warm_start, flag=start_lib.FLAG)
     start_lib.require_fitting(start, request.experiment.given, request.dataset.schema)
     say(f"begins     with {start}; preprocessing is that run's, too")
+    if request.experiment.model.init:
+        say(f"ignored    {first_weights.FLAG}: {start_lib.FLAG} gives all weights")
     return start
 
 
-def _checkpoint_of(warm_start: pathlib.Path) -> Start:
-    run, record = start_lib.finished_run(warm_start)
-    keeps = checks.kept_best(config_lib.parse(record.config), schema_lib.load(run.schema).label)
-    entry, *_ = checkpoints.chosen_to_keep(run.checkpoints, keeps.usual(run.checkpoints), kept=keeps)
-    return start_lib.start_of(run, record, entry)
+def _source(
+    request: Request, workdir: Workdir, before: RunRecord | None, say: _Say
+) -> tuple[Source | None, Mapping[str, object]]:
+    """Decides what gives first weights by name; returns it, and what run.json says of it.
+
+    A run that goes on needs it no more: it has its own copy, or checkpoints.
+    """
+    init = request.experiment.model.init
+    if not init:
+        return None, {}
+    is_there = workdir.first_weights.exists() or checkpoints.newest_first(workdir.checkpoints)
+    if before and before.init.get("source") == str(flags.absolute(init)) and is_there:
+        say(f"begun      with weights of {before.init['source']}, SHA-256 {str(before.init['digest'])[:12]}")
+        return None, before.init
+    source = first_weights.source_of(init)
+    _warn(source.warning(request.dataset.schema), say)
+    return source, source.recorded
 
 
 def _statistics(start: Start | None, dataset: Dataset) -> SplitStatistics:

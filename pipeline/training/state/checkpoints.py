@@ -310,6 +310,7 @@ def identity_of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
         "augmentation": record.augmentation,
         "precision": record.precision["policy"],
         "warm_start": record.warm_start.get("checkpoint", ""),
+        "init": record.init.get("digest", ""),
         _CONFIG: continuation.bound(record.config),
     }
 

@@ -13,6 +13,7 @@ from pipeline.training.state.run_record import RunRecord
 # Keys of the config, or sections of it, that must be the same in all commands on one working directory.
 BOUND = (
     "model",
+    "init.without",
     "image_size",
     "seed",
     "global_batch",
@@ -24,6 +25,7 @@ BOUND = (
     "train.label_smoothing",
     "train.class_weights",
     "train.example_weights",
+    "train.frozen",
     "train.weight",
     "loss",
     "mixture",
@@ -40,6 +42,8 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
         raise _another_dataset(before, now)
     if before.warm_start.get("checkpoint") != now.warm_start.get("checkpoint"):
         raise _other("--warm_start", _warmed(before), _warmed(now))
+    if before.init.get("digest") != now.init.get("digest"):
+        raise _other("--config.init.source", _begun(before), _begun(now))
     if before.precision["policy"] != now.precision["policy"]:
         raise _other("--precision", before.precision["policy"], now.precision["policy"])
     if before.order != now.order:
@@ -64,6 +68,11 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
 def _warmed(record: RunRecord) -> str:
     start = record.warm_start
     return f"{start['workdir']}, checkpoint {str(start['checkpoint'])[:12]}" if start else "no such flag"
+
+
+def _begun(record: RunRecord) -> str:
+    init = record.init
+    return f"{init['source']}, SHA-256 {str(init['digest'])[:12]}" if init else "none"
 
 
 def _require_same_mixture(before: Sequence[str], now: Sequence[str]) -> None:

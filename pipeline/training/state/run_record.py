@@ -10,12 +10,15 @@ from pipeline.training.state import workdir
 
 # Files of the working directory that a run writes once, and later commands read.
 _VOUCHED_FOR = (
-    "golden.tfrecord",
-    "schema.json",
-    "statistics.pb",
-    "dataset_statistics.pb",
-    "damaged.json",
-    "model.keras",
+    *(
+        "golden.tfrecord",
+        "schema.json",
+        "statistics.pb",
+        "dataset_statistics.pb",
+        "damaged.json",
+        "model.keras",
+    ),
+    *("start/variables.index", "start/variables.data-00000-of-00001"),
 )
 
 
@@ -31,6 +34,7 @@ class RunRecord:
     update: int  # version of how gradients become weights
     augmentation: int  # version of what images became; 0: none was changed
     warm_start: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see start.py; empty: none
+    init: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see first_weights.py; empty: none
     config_file: str = ""
     config: Mapping[str, object]
     model: Mapping[str, object] = dataclasses.field(default_factory=dict)  # its code, see model_code.py

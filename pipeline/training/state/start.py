@@ -4,10 +4,11 @@ A run keeps its own copy in `start/`, a working directory in small: run.json, sc
 records and one checkpoint. So it goes on, and is replayed, when the other run is gone.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pipeline.base import directories, files
 from pipeline.base.cli import flags
@@ -22,7 +23,14 @@ from pipeline.training.state.workdir import Workdir
 FLAG = "--warm_start"
 
 # Config keys that decide the shapes of the weights, and their meaning.
-_SHAPING = ("model", "image_size", "image_dtype", "train.standardise_labels", "train.example_weights")
+_SHAPING = (
+    "model",
+    "image_size",
+    "image_dtype",
+    "train.standardise_labels",
+    "train.example_weights",
+    "train.frozen",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,24 +56,26 @@ class Start:
         return f"the weights of {self.recorded['workdir']}, step {self.step:,}"
 
 
-def finished_run(path: pathlib.Path) -> tuple[Workdir, RunRecord]:
-    """The run at `path`; raises InputError unless it is finished and has a checkpoint."""
+def finished_run(path: pathlib.Path, *, flag: str = FLAG) -> tuple[Workdir, RunRecord]:
+    """The run at `path`; raises InputError, about `flag`, unless it is finished and has a checkpoint."""
     run = Workdir(flags.absolute(path))
     record = run_record.read(run.run)
     if record is None:
-        raise _unfit(path, _what_is_there(run.path))
+        raise _unfit(flag, path, _what_is_there(run.path))
     if not record.finished:
-        raise _unfit(path, f"a run that is not finished, at step {record.steps:,} of {record.total_steps:,}")
+        raise _unfit(
+            flag, path, f"a run that is not finished, at step {record.steps:,} of {record.total_steps:,}"
+        )
     if not checkpoints.newest_first(run.checkpoints):
-        raise _unfit(path, "a finished run without a checkpoint")
+        raise _unfit(flag, path, "a finished run without a checkpoint")
     run_record.check_files(run.path, record)
     return run, record
 
 
-def start_of(run: Workdir, record: RunRecord, entry: Entry) -> Start:
+def start_of(run: Workdir, record: RunRecord, entry: Entry, *, flag: str = FLAG) -> Start:
     """Returns the start from one of the run's checkpoints; raises InputError where it is damaged."""
     if damage := entry.damage():
-        raise _unfit(run.path, f"a damaged checkpoint ({damage})")
+        raise _unfit(flag, run.path, f"a damaged checkpoint ({damage})")
     recorded = {
         "workdir": str(run.path),
         "step": entry.step,
@@ -109,16 +119,23 @@ def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
 
 def keep(start: Start, workdir: Workdir) -> None:
     """Copies what is taken of the other run to `start/`, whole or not at all, unless it is there."""
-    copy = workdir.start
-    if start.source == copy:
-        return
-    temporary = Workdir(copy.path.with_name(f"{copy.path.name}.tmp"))
     source = start.source
-    with directories.staged(temporary.path):
-        shutil.copytree(start.checkpoint, checkpoints.path_of(temporary.checkpoints, start.step))
+    if source == workdir.start:
+        return
+    with renewed(workdir) as copy:
+        shutil.copytree(start.checkpoint, checkpoints.path_of(copy.checkpoints, start.step))
         for name in (source.run, source.schema, source.statistics, source.golden, source.keras_file):
             if name != source.keras_file or name.exists():  # of a model that is built from one
-                shutil.copyfile(name, temporary.path / name.name)
+                shutil.copyfile(name, copy.path / name.name)
+
+
+@contextlib.contextmanager
+def renewed(workdir: Workdir) -> Iterator[Workdir]:
+    """Yields an empty directory that becomes `start/` when the block ends; if it fails, nothing changes."""
+    copy = workdir.start
+    temporary = Workdir(copy.path.with_name(f"{copy.path.name}.tmp"))
+    with directories.staged(temporary.path):
+        yield temporary
         directories.synchronise(temporary.path)
     shutil.rmtree(copy.path, ignore_errors=True)  # the copy of a run that was killed before it began
     directories.rename(temporary.path, copy.path)
@@ -145,9 +162,9 @@ def _what_is_there(path: pathlib.Path) -> str:
     return "a directory without run.json" if path.is_dir() else "no such directory"
 
 
-def _unfit(path: pathlib.Path, received: str) -> InputError:
+def _unfit(flag: str, path: pathlib.Path, received: str) -> InputError:
     return InputError(
-        f"{FLAG}={path}",
+        f"{flag}={path}",
         received=received,
         expected="the working directory of a finished training run, with a sound checkpoint",
         action="Name the --workdir of the run that the model was exported from, or train from scratch.",

@@ -38,6 +38,9 @@ class Workdir:
     keras_file = _entry("model.keras")  # a copy of the `.keras` file that the model is built from
     golden = _entry("golden.tfrecord")  # a few records whose predictions every checkpoint holds
 
+    # All weights as the run began with them, where config.init.source gave some: see first_weights.py.
+    first_weights = _entry("start/variables.index")
+
     @property
     def start(self) -> "Workdir":
         """Files of the run that gave this one its weights, see start.py; absent where none did."""

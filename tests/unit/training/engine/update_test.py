@@ -9,11 +9,16 @@ import tensorflow as tf
 
 from models.wide_deep import OffsetEmbedding
 from pipeline.base.errors import InputError
+from pipeline.configs import base
 from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.precision import FLOAT32
 from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import train_step
+from pipeline.training.experiment import optimizer as optimizer_lib
+from pipeline.training.experiment.model import freeze
 from pipeline.training.tasks.classification import Regression
+from tests.shared.parsed import parsed
 
 STRATEGIES = ("one_device", "mirrored")  # tests have two logical CPUs
 IDS = np.array([[3], [3], [1], [3], [0], [3], [1], [2]], "int32")
@@ -388,3 +393,66 @@ def test_statistics_of_batches_are_no_weights():
 
 def test_a_decay_of_0_keeps_none():
     assert step_lib.build_averages(0.0, weighted_line(1.0)) is None
+
+
+def partly_frozen() -> keras.Model:
+    """A head on a layer and a normalization that are frozen, with statistics of no batch here."""
+    x = keras.Input((3,), name="x")
+    hidden = keras.layers.Dense(
+        4, "tanh", kernel_initializer=keras.initializers.GlorotUniform(1), name="stem"
+    )(x)
+    normalised = keras.layers.BatchNormalization(moving_mean_initializer=keras.initializers.Constant(0.3))(
+        hidden
+    )
+    model = keras.Model([x], keras.layers.Dense(1, kernel_initializer="zeros", name="head")(normalised))
+    freeze(model, ("stem/*", "batch_normalization*"))
+    return model
+
+
+def rated_sgd(model: keras.Model) -> keras.optimizers.Optimizer:
+    config = base.get_config()
+    config.optimizer.update(name="sgd", learning_rate=0.01, schedule="constant", warmup_steps=0, momentum=0.0)
+    config.optimizer.update(weight_decay=0.1, rates=(("head/kernel", 10.0),))
+    args = parsed(config).optimizer
+    return optimizer_lib.build(args, model.trainable_variables, total_steps=5, precision=FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("name", "micro_batches"),
+    [
+        pytest.param("one_device", 1, marks=pytest.mark.slow),
+        pytest.param("one_device", 4, marks=pytest.mark.slow),
+        ("mirrored", 2),
+    ],
+)
+def test_only_the_head_learns_each_weight_at_its_own_rate(name, micro_batches):
+    draw, made = np.random.default_rng(7), []
+    x, labels = draw.normal(size=(16, 3)).astype("float32"), draw.normal(size=16).astype("float32")
+
+    def make() -> keras.Model:
+        made.append(partly_frozen())
+        return made[-1]
+
+    model = trained(
+        name,
+        make,
+        lambda: rated_sgd(made[-1]),
+        {"x": x},
+        labels,
+        steps=5,
+        micro_batches=micro_batches,
+        ema=0.5,
+    )
+    fresh = partly_frozen()
+    for before, after in zip(fresh.weights[:-2], model.weights[:-2], strict=True):
+        assert np.array_equal(np.asarray(before), np.asarray(after)), after.path
+    features = np.asarray(keras.Model(fresh.inputs, fresh.layers[-2].output)([x]), np.float64)
+    kernel, bias = np.zeros(4), 0.0
+    for _ in range(5):
+        error = features @ kernel + bias - labels
+        kernel = kernel - 0.1 * (0.1 * kernel) - 0.1 * 2 * features.T @ error / 16
+        bias = bias - 0.01 * 2 * error.mean()
+    np.testing.assert_allclose(np.asarray(model.weights[-2])[:, 0], kernel, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(model.weights[-1]), [bias], rtol=1e-4, atol=1e-6)
+    assert [each.path for each in model.averages.variables] == ["head/kernel", "head/bias"]
+    assert sum(each.shape == (3, 4) for each in model.optimizer.variables) == 0  # no slot of the stem's

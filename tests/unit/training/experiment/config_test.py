@@ -69,6 +69,30 @@ def test_a_number_out_of_its_range_is_named(key: str, value: float):
         parsed(config)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("train.frozen", (1,), "patterns of variables"),
+        ("init.without", ("logits/*", None), "patterns of variables"),
+        *(
+            ("optimizer.rates", rates, "a pattern of variables and a positive number for each")
+            for rates in (
+                ("head/*", 10.0),
+                (("head/*",),),
+                (("head/*", 0.0),),
+                (("head/*", True),),
+                ((1, 1.0),),
+            )
+        ),
+    ],
+)
+def test_what_is_no_pattern_of_variables_is_named(key: str, value: tuple, expected: str):
+    config = base.get_config()
+    config.update_from_flattened_dict({key: value})
+    with pytest.raises(InputError, match=rf"^--config.{key}: received \(.*\); expected {expected}"):
+        parsed(config)
+
+
 def test_epochs_do_not_count_beside_steps():
     config = base.get_config()
     config.train.epochs, config.train.steps = 0.0, 7

@@ -354,3 +354,44 @@ def test_every_pattern_must_match():
     message = r"optimizer.not_decayed: received 'head/\*'.*patterns of Block_12/kernel, block_1/kernel"
     with pytest.raises(InputError, match=message):
         matching(("*", "head/*"), variables(), key=KEY)
+
+
+def normalised(**settings: object) -> keras.Model:
+    x = keras.Input((3,), name="x")
+    hidden = keras.layers.Dense(4, name="stem", dtype="float32")(x)
+    hidden = keras.layers.BatchNormalization(name="norm", dtype="float32", **settings)(hidden)
+    return keras.Model([x], keras.layers.Dense(1, name="head", dtype="float32")(hidden))
+
+
+def test_a_frozen_layer_keeps_its_statistics_and_uses_them():
+    model, x = normalised(), np.random.default_rng(0).normal(5.0, size=(8, 3)).astype("float32")
+    model_lib.freeze(model, ("stem/*", "norm/*"))
+    assert [each.path for each in model.trainable_variables] == ["head/kernel", "head/bias"]
+    before = model.get_weights()
+    assert np.array_equal(model([x], training=True), model([x], training=False))
+    assert all(map(np.array_equal, before, model.get_weights()))
+
+
+def test_single_weights_can_be_frozen_while_their_layer_trains():
+    model, x = normalised(), np.random.default_rng(0).normal(5.0, size=(8, 3)).astype("float32")
+    model_lib.freeze(model, ("*/kernel", "*/gamma"))
+    assert {each.path for each in model.trainable_variables} == {"stem/bias", "norm/beta", "head/bias"}
+    before = np.asarray(model.get_layer("norm").moving_mean)
+    model([x], training=True)
+    assert not np.array_equal(before, model.get_layer("norm").moving_mean)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        (("steam/*",), "'steam/*', which no variable is called; expected patterns of head/bias, head/kernel"),
+        (("*",), "('*',); expected patterns that leave a weight to train"),
+        (
+            ("norm/moving_mean",),
+            "patterns of norm/moving_mean, and not of all weights of layer 'norm'; expected statistics that",
+        ),
+    ],
+)
+def test_what_cannot_be_frozen_is_refused(patterns, message):
+    with pytest.raises(InputError, match=re.escape(f"--config.train.frozen: received {message}")):
+        model_lib.freeze(normalised(), patterns)

@@ -361,3 +361,33 @@ def test_a_gradient_that_is_no_number_is_not_clipped_away():
         [tf.constant([1.0, 2.0]), tf.constant([float("nan")])]
     )
     assert all(np.isnan(each).all() for each in clipped)
+
+
+def two_variables() -> list[keras.Variable]:
+    return [keras.Variable(np.array([1.0, -2.0], "float32"), name=name) for name in ("slow", "fast")]
+
+
+def updated(variables: list[keras.Variable], **settings: object) -> list[np.ndarray]:
+    """The variables after three updates with the same gradients for each."""
+    made = build(variables=tuple(variables), warmup_steps=2, weight_decay=0.1, **settings)
+    for step in range(3):
+        made.apply([np.array([0.5, step - 1.0], "float32")] * len(variables), variables)
+    return [np.asarray(each) for each in variables]
+
+
+@pytest.mark.parametrize("name", ["adamw", "adam", "sgd"])
+def test_a_pattern_multiplies_the_learning_rate_and_its_decay_as_an_optimizer_of_its_own_would(name):
+    rates_by_name = (("fast", 10.0), ("*", 0.5))
+    slow, fast = updated(two_variables(), name=name, learning_rate=0.01, rates=rates_by_name)
+    (as_slow,) = updated(two_variables()[:1], name=name, learning_rate=0.005)
+    (as_fast,) = updated(two_variables()[1:], name=name, learning_rate=0.1)
+    np.testing.assert_allclose(slow, as_slow, rtol=1e-6)
+    np.testing.assert_allclose(fast, as_fast, rtol=1e-6)
+    assert not np.allclose(as_slow, as_fast, rtol=1e-3)
+
+
+def test_a_rate_of_no_variable_is_refused():
+    with pytest.raises(
+        InputError, match=r"--config\.optimizer\.rates: received 'head/\*', which no variable"
+    ):
+        build(variables=tuple(two_variables()), rates=(("head/*", 2.0),))

@@ -87,9 +87,7 @@ def request(dataset: Dataset, workdir: pathlib.Path, **changes: object) -> Reque
 
 def begun(asked: Request) -> parts.Run:
     """The run before its first step."""
-    built = parts.build(setup.decide(asked))
-    parts.take_over_weights(built)
-    return built
+    return parts.take_first_weights(parts.build(setup.decide(asked)))
 
 
 def answers(model: parts.Run | RestoredRun, features: Mapping[str, tf.Tensor]) -> np.ndarray:

@@ -24,7 +24,7 @@ RECORD = RunRecord(
     total_steps=38,
 )
 KEYS = (
-    "command dataset dataset_digest spans order update augmentation warm_start config_file config "
+    "command dataset dataset_digest spans order update augmentation warm_start init config_file config "
     "mixture_digests strategy replicas devices precision versions machine jit_compile total_steps "
     "damaged_records parameters started finished steps seconds bad_steps lengthened files digest"
 )
@@ -95,6 +95,7 @@ def test_same_settings_may_continue():
 # Written out: a key that fell out of BOUND would take its own test with it.
 BOUND = [
     "model",
+    "init.without",
     "image_size",
     "seed",
     "global_batch",
@@ -106,12 +107,14 @@ BOUND = [
     "train.label_smoothing",
     "train.class_weights",
     "train.example_weights",
+    "train.frozen",
     "train.weight",
     "mixture",
     "augmentation.flip",
     "optimizer.name",
     "optimizer.learning_rate",
     "optimizer.schedule",
+    "optimizer.rates",
     "callbacks",
 ]
 SECTIONS = ("model", "augmentation", "optimizer")
