@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from tests.house.imports import ROOT
 
-PRODUCT = ("beam_jobs", "models", "pipeline")
+PRODUCT = ("beam_jobs", "models", "penstock", "pipeline")
 
 
 @pytest.fixture(scope="module")
