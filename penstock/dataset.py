@@ -199,12 +199,16 @@ class Split:
         The last batch is filled up with copies, whose mask, float32 [size], is 0: Keras takes it for the
         weights of the examples. The arguments are those of `batches`.
         """
-        from pipeline.data.input.batches import evaluation_batches
+        import tensorflow as tf
+
+        from pipeline.data.input.batches import evaluation_batches, evaluation_steps
 
         data = self._data(size, image_size=image_size, image_dtype=image_dtype)
-        return evaluation_batches(
-            self.selection, _preprocess(data, self.selection), share=_share(size, context)
-        )
+        preprocess = _preprocess(data, self.selection)
+        batches = evaluation_batches(self.selection, preprocess, share=_share(size, context))
+        # Keras warns where fewer come than TensorFlow foretells of cut windows.
+        steps = evaluation_steps(self.rows, size)
+        return batches.apply(tf.data.experimental.assert_cardinality(steps))
 
     def raw(
         self,

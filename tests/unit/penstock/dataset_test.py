@@ -41,6 +41,7 @@ def digests(batches: tf.data.Dataset, count: int) -> list[str]:
     return [digest(batch) for batch in batches.take(count)]
 
 
+@pytest.mark.slow
 def test_batches_are_those_of_a_training_run_from_any_step(directory, tmp_path):
     dataset = penstock.open(directory)
     opened = dataset.train.selection.dataset
@@ -60,6 +61,7 @@ def test_batches_are_those_of_a_training_run_from_any_step(directory, tmp_path):
         assert digests(ours, 20) == digests(trained_on, 20)  # an epoch has 12.5
 
 
+@pytest.mark.slow
 def test_raw_batches_hold_what_the_source_has_at_their_positions(directory):
     train = penstock.open(directory)["train[:90%]"]
     source = train.source(BATCH, seed=7, epochs=2)
@@ -72,7 +74,7 @@ def test_raw_batches_hold_what_the_source_has_at_their_positions(directory):
 def test_every_row_once_for_an_evaluation(directory):
     validation = penstock.open(directory).validation
     masks = np.concatenate([mask for _, _, mask in validation.once(32)])
-    assert (len(validation), masks.sum(), len(masks)) == (50, 50, 64)
+    assert (len(validation), masks.sum(), len(masks), len(validation.once(32))) == (50, 50, 64, 2)
 
 
 @pytest.mark.slow
@@ -105,8 +107,6 @@ def test_other_peoples_records_are_indexed_and_read(tmp_path):
     assert dataset.splits == {"train": 30}
     expected = np.array([row["x"] for row in written], np.float32)
     np.testing.assert_array_equal(dataset.train.source()[:30]["x"], expected)
-    raw = np.concatenate([batch["x"] for batch in dataset.train.raw(10, seed=1).take(3)])
-    np.testing.assert_array_equal(np.sort(raw), np.sort(expected))
     penstock.index(tmp_path / "*.tfrecord", schema=SCHEMA)
     assert (tmp_path / shards.file_name("a.tfrecord")).stat().st_mtime_ns == before
     with pytest.raises(InputError, match="received no statistics"):
@@ -133,7 +133,7 @@ def test_a_source_needs_numpy_and_a_checksum_alone(directory):
         allowed = {{*sys.stdlib_module_names, *{ALONE}, "penstock", "pipeline", "models"}}
         class Refuse(importlib.abc.MetaPathFinder):
             def find_spec(self, name, path=None, target=None):
-                if name.partition(".")[0] not in allowed:
+                if name.partition(".")[0] not in allowed and not name.startswith("_sysconfigdata"):
                     raise ModuleNotFoundError("not here: " + name)
         sys.meta_path.insert(0, Refuse())
         import penstock
