@@ -60,6 +60,15 @@ def synchronise(path: str | os.PathLike) -> None:
         os.close(descriptor)
 
 
+def absolute(value: str | os.PathLike) -> pathlib.Path:
+    """`value` as an absolute path without `..`.
+
+    Only where it has a `..` are links followed, as the system does: TensorFlow shortens `link/..` to nothing.
+    """
+    path = pathlib.Path(value)
+    return path.resolve() if ".." in path.parts else path.absolute()
+
+
 # --- Reading of files that have an end: a pipe is not waited for, and a device is not read.
 
 

@@ -20,7 +20,7 @@ DATA = {
     "statistics": "schema dataset",
     "reading": "schema dataset",
     "integrity": "schema dataset images reading",
-    "preprocessing": "schema dataset statistics images reading",
+    "preprocessing": "schema dataset statistics images",
     "input": "schema dataset images reading preprocessing",
 }
 TRAINING = {
@@ -57,6 +57,7 @@ def rooms(folder: str, arrows: Mapping[str, str], *others: str) -> dict[str, Set
 
 ARROWS: Mapping[str, Set[str]] = {
     "models": set(),
+    "penstock": {"models", "pipeline", "beam_jobs"},  # no room imports it
     "pipeline": {"models", "beam_jobs"},  # retrain starts convert, by its name
     "pipeline/configs": {"pipeline/data/images"},  # the augmentation's settings
     "pipeline/base": set(),
@@ -191,7 +192,7 @@ def _imported_text(path: str) -> str:
 
 # `ls` tells the story: commands and folders at the top, and each folder says what it is for.
 
-PRODUCT = ("beam_jobs", "models", "pipeline")
+PRODUCT = ("beam_jobs", "models", "penstock", "pipeline")
 OF_COMMANDS = ("beam_jobs", "pipeline")  # where only commands and folders stand
 MOST_LINES = 5  # of what a folder says of itself
 

@@ -23,6 +23,7 @@ DEPTHS = {
     "demo": 1,
     "deploy": 1,
     "models": 1,
+    "penstock": 1,
     "pipeline": 2,
     "tests/unit": 3,
 }

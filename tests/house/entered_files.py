@@ -20,7 +20,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 
-PRODUCT = ("beam_jobs", "models", "pipeline")
+PRODUCT = ("beam_jobs", "models", "penstock", "pipeline")
 ROWS = 300
 HERE = pathlib.Path(__file__).resolve()
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Collection, Iterator, Mapping
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PRODUCT = ("beam_jobs", "models", "pipeline")
+PRODUCT = ("beam_jobs", "models", "penstock", "pipeline")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

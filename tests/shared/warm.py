@@ -33,7 +33,7 @@ WITHOUT_TENSORFLOW = (
     "tensorflow_metadata.proto.v0.statistics_pb2",
 )
 IMPORTED = ("tensorflow", "apache_beam.ml.inference.base", *WITHOUT_TENSORFLOW)
-_OURS = ("beam_jobs", "models", "pipeline", "tests")
+_OURS = ("beam_jobs", "models", "penstock", "pipeline", "tests")
 _SIZE = 8  # hexadecimal digits before a message
 _SERVED = ("-c", "-m", "-")
 _STARTED = b"serves\n"

@@ -80,6 +80,12 @@ def config_file(path: str) -> str:
     return f"{shipped}{colon}{argument}" if is_named else path
 
 
+def shipped() -> list[str]:
+    """`--config=` with each config that comes with the commands, which may be named from anywhere."""
+    paths = sorted(_CONFIGS.rglob("[!_]*.py"))
+    return [f"--config={path.relative_to(_CONFIGS.parents[1])}" for path in paths]
+
+
 def cannot_open_flagfile(error: flags.CantOpenFlagFileError) -> InputError:
     """Returns the error with the system's part of absl's message."""
     return InputError(

@@ -11,6 +11,7 @@ from absl import flags
 from pipeline.base.cli import command, config
 from pipeline.base.cli.command import Command
 from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.files import absolute
 
 _SEE_HELP = "See --help."
 _LONGEST_NAME = 200  # absl compares unknown names with all others, one nested call a letter
@@ -200,15 +201,6 @@ def check_utf8(name: str, value: str) -> None:
 def directory(value: str) -> str:
     """`value` as an absolute path without `..`, or as the URL that it is."""
     return value.rstrip("/") if "://" in value else str(absolute(value))
-
-
-def absolute(value: str | os.PathLike) -> pathlib.Path:
-    """`value` as an absolute path without `..`.
-
-    Only where it has a `..` are links followed, as the system does: TensorFlow shortens `link/..` to nothing.
-    """
-    path = pathlib.Path(value)
-    return path.resolve() if ".." in path.parts else path.absolute()
 
 
 def quoting(text: str, flag: str, *, default: str) -> str:

@@ -27,7 +27,7 @@ from typing import NoReturn
 from absl import flags, logging
 
 from pipeline.base import errors
-from pipeline.base.cli import command, signals
+from pipeline.base.cli import command, config, signals
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.config import Key
@@ -35,6 +35,7 @@ from pipeline.base.errors import InputError, TryAgainError, answer, disk_full, d
 
 EXIT_NOBODY_READS = 141  # 128 + SIGPIPE, as shells count: `… --help | head` closes the pipe early
 _HELP = ("--help", "-help", "-h", "--helpfull", "--helpshort")
+COMPLETE = "--complete"  # what a shell asks for the words that may follow
 
 Main = Callable[[Sequence[str]], int | None]
 
@@ -63,6 +64,9 @@ def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
     try:
         if any(argument in _HELP for argument in argv[1:]):
             print(help_page(command))
+            code = 0
+        elif tuple(argv[1:]) == (COMPLETE,):
+            print("\n".join(flag_words(command)))
             code = 0
         else:
             with errors.naming_shortages(command.name, is_repeated=command.is_repeated):
@@ -179,3 +183,20 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(f"{part:.4g}" if isinstance(part, float) else str(part) for part in value)
     return str(value)
+
+
+# --- Words that may follow a command's name, for the shell that completes them.
+
+
+def flag_words(command: Command) -> Iterator[str]:
+    """Every flag and key of a config; behind `=` what the value may be, where it is one of a few."""
+    for holders in command.flags.values():
+        for flag in (flags.FLAGS[holder.name] for holder in holders):
+            if flag.boolean:
+                yield from (f"--{flag.name}", f"--no{flag.name}")
+            else:
+                choices = getattr(flag.parser, "enum_values", None) or ("",)
+                yield from (f"--{flag.name}={choice}" for choice in choices)
+    if command.config_keys:
+        yield from config.shipped()
+        yield from (f"--config.{key.name}=" for key in command.config_keys())

@@ -16,7 +16,7 @@ Writer and readers share these functions of the schema; standard library and num
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -93,6 +93,12 @@ def fields(schema: Schema) -> dict[str, Field]:
 def field(feature: Feature) -> Field:
     """How a row holds the feature; raises InputError if it has no fixed width."""
     return _BY_TYPE.of(feature)(feature)
+
+
+def values_by_index(feature: Feature, vocabulary: Sequence[str]) -> list[str]:
+    """The values of a block's indices into `vocabulary`, from `MISSING` on."""
+    missing = "" if feature.fill is None else str(feature.fill)
+    return [missing, UNKNOWN_VALUE, *vocabulary]
 
 
 _NUMBER = {"float32": Field(dtype="<f4"), "int64": Field(dtype="<i8")}

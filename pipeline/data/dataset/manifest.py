@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.base import directories, process_memory
 from pipeline.base import files as files_lib
-from pipeline.base.cli import flags
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.base.files import FileState
 from pipeline.data.schema import schema as schema_lib
@@ -170,7 +169,7 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
       InputError: there is no manifest, a file is missing or has another size, or the schema file is not the
         one that the data was written with.
     """
-    directory = flags.absolute(directory)
+    directory = files_lib.absolute(directory)
     state = _state(directory / FILE_NAME)
     manifest = load(directory)
     check_files(directory, manifest)

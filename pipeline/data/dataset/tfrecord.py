@@ -61,6 +61,15 @@ def is_sound(payload: bytes, checksum: bytes) -> bool:
     return checksum == _masked_crc(payload)
 
 
+def are_sound(frames: Sequence[bytes]) -> bool:
+    """Returns whether these frames are whole, with the right checksums; `problem` says what is wrong."""
+    if any(frame[:HEADER_BYTES] != _header(max(0, len(frame) - FRAME_BYTES)) for frame in frames):
+        return False
+    crcs = [google_crc32c.value(frame[HEADER_BYTES:-CRC_BYTES]) for frame in frames]
+    footers = np.frombuffer(b"".join([frame[-CRC_BYTES:] for frame in frames]), "<u4")
+    return np.array_equal(_masked(np.array(crcs, np.uint32)), footers)
+
+
 def problem(framed: bytes, *, length: int) -> str:
     """The problem of the frame of a payload of `length` bytes; empty if it has none."""
     if len(framed) < length + FRAME_BYTES:

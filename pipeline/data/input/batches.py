@@ -18,10 +18,12 @@ from pipeline.data.input.service import FLAG, in_turn, side_by_side
 from pipeline.data.input.stages import Stage
 from pipeline.data.input.training import Targets, parse_stage, training_recipe
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading import stream, windows
-from pipeline.data.reading.fetch import READY
+from pipeline.data.reading import parsing, stream, windows
+from pipeline.data.reading.fetch import READY, dataset_options
 from pipeline.data.reading.plan import ReadPlan, TrainingData, parts_of
 from pipeline.data.reading.sharding import Share, rebatched
+
+_RAW_ROWS = 1 << 10  # that are read at once
 
 
 def training_batches(
@@ -66,6 +68,20 @@ def training_batches(
     else:
         served = in_turn(turns, data_service, manifests=manifests)
     return recipes[0].batched(served, rows=batches * plan.share.host_examples)
+
+
+def raw_batches(plan: ReadPlan) -> tf.data.Dataset:
+    """Endless batches of one replica of what the records hold, the label among them: `stored_features`.
+
+    The rows are those of `training_batches`.
+
+    Raises:
+      InputError: a file that is mapped into memory is not what was published.
+    """
+    schema, batch = plan.selection.dataset.schema, plan.share.batch
+    read = Stage(name="read", apply=lambda positions, rows: parsing.stored_features(rows, schema))
+    groups = rebatched(stream.read(plan, batches=max(1, _RAW_ROWS // plan.share.global_batch)), batch)
+    return stages.apply(groups, (read,)).prefetch(READY).with_options(dataset_options())
 
 
 def evaluation_batches(

@@ -11,7 +11,6 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.preprocessing.numbers import zero_where
-from pipeline.data.reading.parsing import values_by_index
 from pipeline.data.schema.feature_types import Categorical
 
 Transform = Callable[[tf.Tensor], tf.Tensor]
@@ -60,7 +59,7 @@ class _ListedIds(tf.Module):
     def __init__(self, lookup: keras.layers.StringLookup, feature: Categorical) -> None:
         super().__init__()
         self._lookup = lookup
-        self._id_of_index = lookup(tf.constant(values_by_index(feature, feature.vocabulary))).numpy()
+        self._id_of_index = lookup(tf.constant(blocks.values_by_index(feature, feature.vocabulary))).numpy()
 
     def __call__(self, values: tf.Tensor) -> tf.Tensor:
         if values.dtype == tf.string:

@@ -10,17 +10,14 @@ here, unless it is one of `Selection.shards`.
 
 import dataclasses
 import functools
-import math
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from pipeline.base.tracing import no_autograph, tf_function
-from pipeline.data.dataset.selection import Selection
-from pipeline.data.dataset.shards import Shards
 from pipeline.data.reading import order
 from pipeline.data.reading.order import quotient
+from pipeline.data.reading.window_parts import MOST_BYTES, MOST_CANONICAL_SHARDS, WindowParts
 
 # --- The segment of an epoch that each shard reads, and the windows in it.
 
@@ -114,107 +111,7 @@ def _start_of(parts: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
     return tf.gather(starts, tf.minimum(parts, last))
 
 
-# --- The parts that windows are made of, where single records are too small to fetch one by one.
-
-PART_BYTES = 128 << 10  # 128 KiB: below, opening a file costs more than reading it
-PART_RECORDS = 256
-WINDOW_ROWS = 1 << 14
-WINDOW_BYTES = 4 << 20  # 4 MiB: a window that the processor's cache holds costs half as much to permute
-WINDOW_PARTS = 4  # at least
-
-
-class _Parts(NamedTuple):
-    first_record: np.ndarray
-    first_row: np.ndarray
-    records: np.ndarray
-    skipped_rows: np.ndarray
-    rows: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WindowParts:
-    """The n parts of a selection, in stored order: int64 [n] each.
-
-    A part is a run of consecutive records that is read at once: some 128 KiB of them, or one block. Parts are
-    permuted over the whole epoch. The rows of a window, which is some parts of a shard, are permuted
-    together.
-    """
-
-    first_record: np.ndarray  # number over all files
-    first_row: np.ndarray  # the first that is selected, by its number over all files
-    records: np.ndarray  # how many, from there on; they may go on in the next file
-    skipped_rows: np.ndarray  # rows of the first record that come before the selection
-    rows: np.ndarray  # selected rows, which follow the skipped ones
-    size: int  # rows of a whole part
-    bytes: float  # of a whole part
-    in_windows: int  # parts whose rows the windows of all shards together hold
-
-    def in_window(self, shards: int) -> int:
-        """Counts the parts that one of `shards` canonical shards permutes together."""
-        of_shard = math.ceil(len(self.rows) / shards)
-        windows = math.ceil(of_shard / max(1, round(self.in_windows / shards)))
-        # Divided again, so that the last window is about as large as the others.
-        return math.ceil(of_shard / windows)
-
-
-def cut_windows(selection: Selection) -> WindowParts:
-    """Cuts a selection into parts, and says how many of them are permuted at a time."""
-    shards = selection.shards
-    if shards.rows_in_record > 1:
-        size, columns = 1, _blocks(selection)
-    else:
-        size = int(np.clip(PART_BYTES / shards.mean_bytes, 1, PART_RECORDS))
-        columns = _runs(selection, size)
-    rows, part_bytes = size * shards.rows_in_record, size * shards.mean_bytes
-    in_windows = max(WINDOW_PARTS, min(WINDOW_ROWS / rows, WINDOW_BYTES / part_bytes))
-    return WindowParts(**columns._asdict(), size=rows, bytes=part_bytes, in_windows=int(in_windows))
-
-
-def _runs(selection: Selection, size: int) -> _Parts:
-    """Cuts ranges into runs of `size` records, int64 [n] each; the last run of a range may be shorter."""
-    firsts, lasts = np.array(selection.ranges, np.int64).T
-    start, last = _every(size, firsts, lasts)
-    count = np.minimum(size, last - start)
-    return _Parts(start, start, records=count, skipped_rows=np.zeros_like(start), rows=count)
-
-
-def _blocks(selection: Selection) -> _Parts:
-    """One part for each block that holds selected rows: int64 [n] each."""
-    shards = selection.shards
-    firsts, lasts = np.array(selection.ranges, np.int64).T
-    first_blocks, last_blocks = _blocks_of_rows(shards, firsts), _blocks_of_rows(shards, lasts - 1)
-    block, _ = _every(1, first_blocks, last_blocks + 1)
-    of_range = np.repeat(np.arange(len(firsts)), last_blocks + 1 - first_blocks)
-    shard = np.searchsorted(shards.record_starts, block, side="right") - 1
-    start = shards.row_starts[shard] + (block - shards.record_starts[shard]) * shards.rows_in_record
-    end = np.minimum(start + shards.rows_in_record, shards.row_starts[shard + 1])
-    row = np.maximum(start, firsts[of_range])
-    return _Parts(
-        first_record=block,
-        first_row=row,
-        records=np.ones_like(block),
-        skipped_rows=row - start,
-        rows=np.minimum(end, lasts[of_range]) - row,
-    )
-
-
-def _every(size: int, firsts: np.ndarray, lasts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every `size`-th number of each range from its first on, and the end of that range: int64 [n] each."""
-    counts = -((firsts - lasts) // size)
-    number_in_range = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(firsts, counts) + number_in_range * size, np.repeat(lasts, counts)
-
-
-def _blocks_of_rows(shards: Shards, rows: np.ndarray) -> np.ndarray:
-    """The blocks that hold rows, int64 [n], both numbered over all files."""
-    shard = np.searchsorted(shards.row_starts, rows, side="right") - 1
-    return shards.record_starts[shard] + (rows - shards.row_starts[shard]) // shards.rows_in_record
-
-
-MOST_CANONICAL_SHARDS = 64
-# Two canonical shards may share the part where their segments meet, and each reads it.
-LEAST_PARTS = 16  # of a shard
-MOST_BYTES = 32 << 20  # 32 MiB for all windows together; every shard has one open
+# --- The canonical shards of a host, among all.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -293,10 +190,8 @@ def rows_before(position: tf.Tensor, canonical: CanonicalShards) -> tf.Tensor:
 def all_canonical_shards(
     parts: WindowParts, *, global_batch: int, most: int = MOST_CANONICAL_SHARDS
 ) -> CanonicalShards:
-    """All shards: the most, a power of two, that divide the global batch and have enough parts each."""
-    count = math.gcd(global_batch, most)
-    while count > 1 and (len(parts.rows) < LEAST_PARTS * count or parts.bytes * count > MOST_BYTES):
-        count //= 2
+    """All shards of a stream, of which there are `WindowParts.canonical_shards`."""
+    count = parts.canonical_shards(global_batch, most=most)
     return CanonicalShards(global_batch=global_batch, count=count, first=0, end=count)
 
 
@@ -317,7 +212,7 @@ class UnitSize(NamedTuple):
 def unit_size(parts: WindowParts, canonical: CanonicalShards, *, is_of_blocks: bool) -> UnitSize:
     """Gives a unit equally many rows for any number of shards here, and at least a batch's of each."""
     in_window = parts.in_window(canonical.count)
-    rows = in_window * parts.size
+    rows = parts.window_rows(canonical.count)
     windows = max(-(-canonical.size // rows), parts.in_windows // (in_window * canonical.here), 1)
     if windows * rows % canonical.size:
         # Rows of a batch that is not whole are kept for the next unit, which costs one more copy of them.

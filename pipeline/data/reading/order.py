@@ -4,20 +4,14 @@ Nothing is drawn and no state is kept: whatever the number of hosts, threads or 
 position is the same. Any element of a permutation is computed at once.
 """
 
-import dataclasses
-import hashlib
-
 import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
+from pipeline.data.reading.permutation import SHORT, TURNS, WHOLE_EPOCH, Words, words_for
 
 # The version of the orders in which all ways of reading give their rows; the sizes of windows and mixtures
 # are part of it. Add one with every change: no run may be continued in another order than it began in.
 VERSION = 1
-
-# These stand in place of a window's number in what a permutation is keyed by.
-_WHOLE_EPOCH = -1
-OF_A_MIXTURE = -2
 
 
 def selected_rows(positions: tf.Tensor, selection: Selection, *, seed: int) -> tf.Tensor:
@@ -57,7 +51,7 @@ def _shuffled_rows(positions: tf.Tensor, *, rows: int, seed: int) -> tf.Tensor:
 
 def shuffled_parts(parts: int, *, seed: int, epoch: tf.Tensor) -> tf.Tensor:
     """A permutation, int32 [parts], of the parts of the data, of its own in each epoch (int64 [])."""
-    return shuffled_window(tf.constant(parts), seed=seed, epoch=epoch, window=_WHOLE_EPOCH)
+    return shuffled_window(tf.constant(parts), seed=seed, epoch=epoch, window=WHOLE_EPOCH)
 
 
 def shuffled_window(rows: tf.Tensor, *, seed: int, epoch: tf.Tensor, window: tf.Tensor | int) -> tf.Tensor:
@@ -101,48 +95,6 @@ def _rows(offsets: tf.Tensor, epochs: tf.Tensor, *, rows: int, seed: int) -> tf.
 
 # --- Permutations of a range of integers.
 
-# Among 2**20 rows the commonest step from a row to the next occurs 4,084 times after 3 turns, 36 times after
-# 4, and 9 times by chance.
-_TURNS = 4
-_KEYS = _TURNS + 2
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Words:
-    """The type of integers to calculate with, and the constants to hash them with."""
-
-    dtype: tf.DType
-    unsigned: tf.DType  # of as many bits
-    most_rows: int  # sums of two rows, and products of a half and a fraction, fit in the dtype
-    fraction_bits: int  # of a hash
-    shifts: tuple[int, int]
-    multipliers: tuple[int, int]  # of MurmurHash3's finalizers (Appleby, public domain)
-    stride: int  # all values over the golden ratio: no small multiple is a small number
-
-    @property
-    def bits(self) -> int:
-        return 8 * self.dtype.size
-
-
-_SHORT = _Words(
-    dtype=tf.int32,
-    unsigned=tf.uint32,
-    most_rows=1 << 30,
-    fraction_bits=15,
-    shifts=(15, 13),
-    multipliers=(0x85EBCA6B - (1 << 32), 0xC2B2AE35 - (1 << 32)),
-    stride=0x9E3779B1 - (1 << 32),
-)
-_LONG = _Words(
-    dtype=tf.int64,
-    unsigned=tf.uint64,
-    most_rows=1 << 62,
-    fraction_bits=31,
-    shifts=(33, 29),
-    multipliers=(0xFF51AFD7ED558CCD - (1 << 64), 0xC4CEB9FE1A85EC53 - (1 << 64)),
-    stride=0x9E3779B97F4A7C15 - (1 << 64),
-)
-
 
 class Permutation:
     """Permutes [0, rows); with int32 up to 2**30 rows, and in twice the time with int64 up to 2**62.
@@ -157,12 +109,11 @@ class Permutation:
     """
 
     def __init__(self, rows: int | tf.Tensor, *, seed: int) -> None:
-        self._words = _LONG if isinstance(rows, int) and rows > _SHORT.most_rows else _SHORT
-        self.dtype = self._words.dtype
+        self._words = words_for(rows) if isinstance(rows, int) else SHORT
+        self.dtype = tf.as_dtype(self._words.dtype)
         self._rows = tf.cast(rows, self.dtype)
         self._halves = _halves(self._rows)
-        digest_bytes = self.dtype.size
-        self._seeds = tf.constant([_integer(f"{seed}/{n}", digest_bytes) for n in range(_KEYS)], self.dtype)
+        self._seeds = tf.constant(self._words.seeds(seed), self.dtype)
 
     def __call__(self, indices: tf.Tensor, epochs: tf.Tensor, windows: tf.Tensor | int = 0) -> tf.Tensor:
         """Indices of `dtype` [n] in [0, rows) → the rows there, `dtype` [n].
@@ -176,8 +127,8 @@ class Permutation:
         number = of_epoch + tf.cast(windows, self.dtype) * words.stride
         keys = tf.unstack(_mixed(number[..., None] + self._seeds, words), axis=-1)
         # Turned before and after: the shifts leave the few rows that make no whole pair where they are.
-        turned = self._turned(indices, keys[_TURNS])
-        return self._turned(self._shifted(turned, keys[:_TURNS]), keys[_TURNS + 1])
+        turned = self._turned(indices, keys[TURNS])
+        return self._turned(self._shifted(turned, keys[:TURNS]), keys[TURNS + 1])
 
     def _turned(self, rows: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
         return _wrapped(
@@ -223,13 +174,13 @@ def _halves(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return first, rows // first
 
 
-def _mixed(values: tf.Tensor, words: _Words) -> tf.Tensor:
+def _mixed(values: tf.Tensor, words: Words) -> tf.Tensor:
     for shift, multiplier in zip(words.shifts, words.multipliers, strict=True):
         values = tf.bitwise.bitwise_xor(values, tf.bitwise.right_shift(values, shift)) * multiplier
     return values
 
 
-def _scaled(hashes: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
+def _scaled(hashes: tf.Tensor, size: tf.Tensor, words: Words) -> tf.Tensor:
     """Hashes → [0, size), by their upper bits but the sign."""
     # Doubled, which pushes the sign out: a mask for it takes several times as long.
     twice = tf.bitcast(hashes + hashes, words.unsigned)
@@ -238,7 +189,7 @@ def _scaled(hashes: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
     return tf.bitwise.right_shift(upper * size, words.fraction_bits)
 
 
-def _wrapped(values: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
+def _wrapped(values: tf.Tensor, size: tf.Tensor, words: Words) -> tf.Tensor:
     """Values below twice the size, modulo the size.
 
     As unsigned numbers, those that are below the size become the largest when it is taken from them. So each
@@ -247,7 +198,3 @@ def _wrapped(values: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
     whole = tf.bitcast(values, words.unsigned)
     less = whole - tf.bitcast(size, words.unsigned)
     return tf.bitcast(tf.minimum(whole, less), words.dtype)
-
-
-def _integer(name: str, size: int) -> int:
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=size).digest(), "little", signed=True)

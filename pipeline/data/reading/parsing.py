@@ -1,6 +1,6 @@
 """Serialized examples → raw feature tensors, by the schema."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -118,13 +118,7 @@ def _raw(tensor: tf.Tensor, feature: Feature) -> tf.Tensor:
     vocabulary = blocks.field(feature).vocabulary
     if not vocabulary:
         return tf.cast(tensor, tf.int64) if tensor.dtype == tf.int32 else tensor
-    return tf.gather(tf.constant(values_by_index(feature, vocabulary)), tensor - blocks.MISSING)
-
-
-def values_by_index(feature: Feature, vocabulary: Sequence[str]) -> list[str]:
-    """The values of a block's indices into `vocabulary`, from `blocks.MISSING` on."""
-    missing = "" if feature.fill is None else str(feature.fill)
-    return [missing, blocks.UNKNOWN_VALUE, *vocabulary]
+    return tf.gather(tf.constant(blocks.values_by_index(feature, vocabulary)), tensor - blocks.MISSING)
 
 
 def _runs(dtype: np.dtype) -> list[list[str]]:

@@ -4,14 +4,14 @@ import dataclasses
 import functools
 import math
 import operator
-from typing import Literal
 
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.reading.canonical_shards import MOST_CANONICAL_SHARDS
+from pipeline.data.reading.positions import WayName, way_of
 from pipeline.data.reading.sharding import Share
+from pipeline.data.reading.window_parts import MOST_CANONICAL_SHARDS
 
 # --- What is trained on: one selection, or several with a weight each, mixed in cycles of 1,000 positions.
 
@@ -98,12 +98,6 @@ def _error(part: Part, received: str, expected: str) -> InputError:
     )
 
 
-SINGLE_RECORD_BYTES = 4 << 10  # 4 KiB: from there on, decoding a record costs more than fetching it alone
-SHUFFLES = ("auto", "global", "windows")
-
-WayName = Literal["single", "windows", "mapped"]  # the keys of stream.WAYS
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadPlan:
     """All that the order and the origin of the rows depend on; `plan_reading` makes one."""
@@ -150,21 +144,5 @@ def plan_reading(
     Raises:
       InputError: `shuffle` is none of the three.
     """
-    if shuffle not in SHUFFLES:
-        raise InputError(
-            "--config.shuffle",
-            received=shuffle,
-            expected="'auto', 'global' or 'windows'",
-            action="Choose one; 'auto' takes 'windows' for small records and 'global' for all others.",
-        )
-    ways = tuple(_way(selection, shuffle) for selection in parts_of(data))
+    ways = tuple(way_of(selection, shuffle) for selection in parts_of(data))
     return ReadPlan(data=data, ways=ways, seed=seed, position=position, share=share)
-
-
-def _way(selection: Selection, shuffle: str) -> WayName:
-    if shuffle == "windows":
-        return "windows"
-    if selection.shards.rows_in_record > 1:
-        return "mapped"
-    is_large = selection.shards.mean_bytes >= SINGLE_RECORD_BYTES
-    return "single" if is_large or shuffle == "global" else "windows"

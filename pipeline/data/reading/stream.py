@@ -14,7 +14,9 @@ from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.reading import order, records, windows
 from pipeline.data.reading.fetch import MOST_READS, READS_AT_ONCE, Fetch, dataset_options
-from pipeline.data.reading.plan import CYCLE, SINGLE_RECORD_BYTES, Mixture, ReadPlan, WayName
+from pipeline.data.reading.permutation import OF_A_MIXTURE
+from pipeline.data.reading.plan import CYCLE, Mixture, ReadPlan
+from pipeline.data.reading.positions import SINGLE_RECORD_BYTES, WayName
 from pipeline.data.reading.records import CALLS_AT_ONCE, fetched
 from pipeline.data.reading.sharding import Share, rebatched
 from pipeline.data.reading.windows import UNITS_AT_ONCE
@@ -39,8 +41,8 @@ class Way:
     is_local: bool = False  # reads into the memory of the host that trains: no other host can help
 
 
-# To add a way, add it here and to plan.WayName, and let plan.plan_reading choose it; the tests of the stream
-# run over all of them.
+# To add a way, add it here and to positions.WayName, and let positions.way_of choose it; the tests of the
+# stream run over all of them.
 WAYS: Mapping[WayName, Way] = {
     # Every record is fetched by its offset, in a permutation of the whole epoch: for large records.
     "single": Way(
@@ -207,7 +209,7 @@ def _cycles(
     @no_autograph
     def mix(cycle: tf.Tensor, parts: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         size = tf.constant(CYCLE, tf.int64)
-        mixed = order.shuffled_window(size, seed=plan.seed, epoch=cycle, window=order.OF_A_MIXTURE)
+        mixed = order.shuffled_window(size, seed=plan.seed, epoch=cycle, window=OF_A_MIXTURE)
         skipped = tf.where(cycle == first_cycle, offset, tf.zeros_like(offset))
         positions = cycle * CYCLE + tf.range(size)
         return positions[skipped:], tf.gather(tf.concat(parts, axis=0), mixed[skipped:])

@@ -13,12 +13,11 @@ import tensorflow as tf
 
 from pipeline.base.tracing import no_autograph, tf_function
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.reading import canonical_shards, order
+from pipeline.data.reading import order
 from pipeline.data.reading.canonical_shards import (
     CanonicalShards,
     IndexRanges,
     UnitStart,
-    WindowParts,
     all_canonical_shards,
     group_size,
     unit_size,
@@ -28,6 +27,7 @@ from pipeline.data.reading.fetch import Fetch, dataset_options
 from pipeline.data.reading.parsing import words_of_blocks
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import cut_runs, rebatched
+from pipeline.data.reading.window_parts import WindowParts, cut_windows
 
 # --- Interleaves the rows of several shards into the order of the stream.
 
@@ -258,7 +258,7 @@ def window_rows(selection: Selection, *, seed: int, position: int | tf.Tensor) -
 
     This is the order of one canonical shard: that of a global batch of one example.
     """
-    parts = canonical_shards.cut_windows(selection)
+    parts = cut_windows(selection)
     return WindowReader(selection, parts, all_canonical_shards(parts, global_batch=1), seed=seed).rows_from(
         position
     )
@@ -266,7 +266,7 @@ def window_rows(selection: Selection, *, seed: int, position: int | tf.Tensor) -
 
 def stored_rows(selection: Selection) -> tf.data.Dataset:
     """Every row once, in stored order: (positions int64 [n], rows [n, …]), a window at a time."""
-    parts = canonical_shards.cut_windows(selection)
+    parts = cut_windows(selection)
     together, count = parts.in_windows, len(parts.rows)
     read_rows = PartRows(selection, parts, usual=min(together, count))
     rows_of_parts, ends = tf.constant(parts.rows), tf.constant(np.cumsum(parts.rows))
@@ -289,7 +289,7 @@ def stored_rows(selection: Selection) -> tf.data.Dataset:
 
 
 def _of_plan(plan: ReadPlan, *, only_numbers: bool) -> WindowReader:
-    share, parts = plan.share, canonical_shards.cut_windows(plan.selection)
+    share, parts = plan.share, cut_windows(plan.selection)
     canonical = all_canonical_shards(parts, global_batch=share.global_batch, most=plan.most_canonical_shards)
     if not share.is_all and _begins_a_batch(plan):
         canonical = canonical.of_run(*share.run)

@@ -6,17 +6,16 @@ import tensorflow as tf
 
 from pipeline.data.reading import order
 from pipeline.data.reading.canonical_shards import (
-    MOST_BYTES,
     CanonicalShards,
     Segments,
     UnitSize,
     UnitStart,
-    WindowParts,
     all_canonical_shards,
     group_size,
     unit_size,
     unit_starts,
 )
+from pipeline.data.reading.window_parts import MOST_BYTES, WindowParts
 from tests.shared.matrix import quick_cases
 
 PARTS = [4, 4, 2, 4, 4, 1, 4]  # rows of each, in the order of the epoch: 23

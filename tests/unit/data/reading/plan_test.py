@@ -8,8 +8,9 @@ import pytest
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.reading import plan as plan_module
-from pipeline.data.reading.plan import SHUFFLES, Mixture, Part, ReadPlan, WayName, plan_reading
+from pipeline.data.reading import positions
+from pipeline.data.reading.plan import Mixture, Part, ReadPlan, plan_reading
+from pipeline.data.reading.positions import SHUFFLES, WayName
 from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.stream import WAYS
 from tests.unit.data.reading.id_stream import write
@@ -46,7 +47,7 @@ def test_small_records(tmp_path, layout: str, shuffle: str, way: str):
 
 
 def test_large_records_are_read_one_by_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan_module, "SINGLE_RECORD_BYTES", 10)
+    monkeypatch.setattr(positions, "SINGLE_RECORD_BYTES", 10)
     ways = {shuffle: plan(selection(tmp_path / shuffle), shuffle).ways for shuffle in SHUFFLES}
     assert ways == {"auto": ("single",), "global": ("single",), "windows": ("windows",)}
 

@@ -37,7 +37,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tu
     directory = tmp_path_factory.mktemp("spans")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PART_RECORDS", 7), ("WINDOW_ROWS", 300), ("WINDOW_PARTS", 2)):
-            patch.setattr(f"pipeline.data.reading.canonical_shards.{name}", value)
+            patch.setattr(f"pipeline.data.reading.window_parts.{name}", value)
         yield {layout: publish(directory / layout, layout, sizes) for layout, sizes in SIZES.items()}
 
 

@@ -58,7 +58,7 @@ def small_parts() -> Iterator[None]:
     """So that an epoch has many window parts, windows and groups, as that of a large dataset has."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PART_RECORDS", 7), ("WINDOW_ROWS", 300), ("WINDOW_PARTS", 2)):
-            patch.setattr(f"pipeline.data.reading.canonical_shards.{name}", value)
+            patch.setattr(f"pipeline.data.reading.window_parts.{name}", value)
         patch.setattr("pipeline.data.input.training.GROUP_ROWS", 200)
         yield
 

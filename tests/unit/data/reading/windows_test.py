@@ -12,11 +12,12 @@ import tensorflow as tf
 from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.reading import canonical_shards, fetch, stream, windows
-from pipeline.data.reading.canonical_shards import CanonicalShards
+from pipeline.data.reading import fetch, stream, window_parts, windows
+from pipeline.data.reading.canonical_shards import CanonicalShards, all_canonical_shards
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import Share
+from pipeline.data.reading.window_parts import cut_windows
 from pipeline.data.reading.windows import Unit
 from tests.shared.matrix import quick_cases
 from tests.unit.data.reading.id_stream import SCHEMA, write
@@ -30,7 +31,7 @@ def small_parts() -> Iterator[None]:
     """So that there are enough parts for all canonical shards."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PART_RECORDS", 4), ("WINDOW_ROWS", 400), ("WINDOW_PARTS", 2)):
-            patch.setattr(canonical_shards, name, value)
+            patch.setattr(window_parts, name, value)
         yield
 
 
@@ -61,11 +62,9 @@ def whole(selection) -> np.ndarray:
 
 
 def test_there_are_as_many_lanes_as_the_batch_and_the_data_allow(selection):
-    count = functools.partial(canonical_shards.all_canonical_shards, canonical_shards.cut_windows(selection))
+    count = functools.partial(all_canonical_shards, cut_windows(selection))
     assert [count(global_batch=size).count for size in (1, 7, 100, 192, 1024)] == [1, 1, 4, 64, 64]
-    few = canonical_shards.all_canonical_shards(
-        canonical_shards.cut_windows(select(selection.dataset, "train[:600]")), global_batch=64
-    )
+    few = all_canonical_shards(cut_windows(select(selection.dataset, "train[:600]")), global_batch=64)
     assert few.count == 8  # of 150 parts
 
 
@@ -131,8 +130,8 @@ def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
     """Groups of canonical shards that lie behind the end of the epoch in its last batch."""
     if not are_held:  # the offsets, in memory
         monkeypatch.setattr(shards, "HELD_RECORDS", 1)
-    monkeypatch.setattr(canonical_shards, "WINDOW_ROWS", 8)
-    monkeypatch.setattr(canonical_shards, "LEAST_PARTS", 1)
+    monkeypatch.setattr(window_parts, "WINDOW_ROWS", 8)
+    monkeypatch.setattr(window_parts, "LEAST_PARTS", 1)
     if is_slow:
         monkeypatch.setattr(fetch, "reads_in_flight", lambda shards: fetch.reads_for_latency(0.01))
     selection = select(publish(tmp_path / "1.0.0", layout=layout), "train")

@@ -1,0 +1,308 @@
+"""Datasets as a library: batches for a model, raw batches, and rows for Grain and torch.
+
+  import penstock
+
+  train = penstock.open("build/digits/1.0.0").train
+  model.fit(train.batches(256, seed=0), steps_per_epoch=train.rows // 256)
+
+The batches are those of `pipeline.train`. Their order is a pure function of the seed and a position: what a
+program has to remember is how many examples it has taken. TensorFlow is imported where batches are made, and
+`source` needs none.
+"""
+
+import dataclasses
+import glob
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pipeline.base import files
+from pipeline.base.errors import InputError, did_you_mean
+from pipeline.data.dataset import foreign, manifest, shards
+from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.dataset.window import open_window
+from pipeline.data.reading import source as source_lib
+from pipeline.data.reading.source import RowSource
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
+    from pipeline.training.experiment.config import Data
+
+
+def open_dataset(*directories: str | os.PathLike) -> "Dataset":
+    """Opens a dataset that `convert` wrote; several, or those of a glob, are read as one.
+
+    Raises:
+      InputError: a directory is no sound dataset, or two have another schema or layout.
+    """
+    return Dataset(open_window(directories))
+
+
+def index(*patterns: str | os.PathLike, schema: str | os.PathLike | Schema) -> "Dataset":
+    """Opens uncompressed TFRecord files that others wrote, as one split, `train`.
+
+    A file without an index gets one beside it, for which it is read once to its end. Such files have no
+    statistics, so they give `raw` batches and a `source`, but no batches for a model.
+
+    Args:
+      patterns: paths and globs of local files, read in this order; those of a glob by name.
+      schema: what the records hold, or the path of a schema.json; `infer_schema` proposes one.
+
+    Raises:
+      InputError: nothing matches, or a file is damaged or no TFRecord file.
+    """
+    paths = [found for pattern in patterns for found in _matching(os.fspath(pattern))]
+    for path in paths:
+        target = path.with_name(shards.file_name(path.name))
+        if not target.exists():
+            files.write_bytes(target, shards.dumps(foreign.build(path)))
+    parsed = schema if isinstance(schema, Schema) else schema_lib.load(pathlib.Path(schema))
+    return Dataset(foreign.open_files(paths, parsed))
+
+
+def _matching(pattern: str) -> list[pathlib.Path]:
+    if "://" in pattern:
+        raise InputError(
+            f"TFRecord files {pattern}",
+            received="a URL",
+            expected="files of a local or mounted file system",
+            action="Mount the bucket (gcsfuse), or copy the files.",
+        )
+    if pathlib.Path(pattern).exists() or not glob.has_magic(pattern):
+        return [pathlib.Path(pattern)]
+    return [pathlib.Path(path) for path in sorted(glob.glob(pattern))]  # noqa: PTH207 - absolute patterns too
+
+
+class Dataset:
+    """A dataset version: `dataset.train`, `dataset["train[:90%]"]`, `dataset.splits`, `dataset.schema`."""
+
+    def __init__(self, opened: manifest.Dataset) -> None:
+        self._opened = opened
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """The rows of each split."""
+        return {name: self._opened.rows(name) for name in self._opened.manifest.splits}
+
+    @property
+    def schema(self) -> Schema:
+        return self._opened.schema
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the manifest: equal exactly when every byte of the dataset is."""
+        return self._opened.manifest.digest
+
+    def __getitem__(self, expression: str) -> "Split":
+        """A split, a part of one or several: `train[:90%]`, `train[1000:]`, `train+validation`.
+
+        Raises InputError where there is no such split, or it is empty.
+        """
+        return Split(selection=select(self._opened, expression))
+
+    def __getattr__(self, name: str) -> "Split":
+        if name.startswith("_") or name not in self._opened.manifest.splits:
+            meant = did_you_mean(name, self.splits, otherwise=f"Its splits are {', '.join(self.splits)}.")
+            raise AttributeError(f"dataset {self._opened} has no split '{name}'. {meant}")
+        return self[name]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.splits]
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name}: {rows:,} rows" for name, rows in self.splits.items())
+        return f"<penstock.Dataset {self._opened}, {splits}>"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Split:
+    """Rows of a dataset. Positions are numbers of examples in the endless stream of shuffled epochs."""
+
+    selection: Selection
+
+    @property
+    def rows(self) -> int:
+        return self.selection.rows
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __repr__(self) -> str:
+        dataset = self.selection.dataset
+        return f"<penstock.Split '{self.selection.expression}' of {dataset}: {self.rows:,} rows>"
+
+    def batches(
+        self,
+        size: int,
+        *,
+        seed: int = 0,
+        position: int = 0,
+        context: "tf.distribute.InputContext | None" = None,
+        shuffle: str = "auto",
+        image_size: tuple[int, int] | None = None,
+        image_dtype: str = "uint8",
+        augmentation: Mapping[str, object] | None = None,
+        example_weights: str = "",
+    ) -> "tf.data.Dataset":
+        """Endless batches (inputs, labels) of what a model eats, as `pipeline.train` makes them.
+
+        With `example_weights` the second part is (labels, weights); mixed images have more.
+
+        Args:
+          size: examples of a global batch.
+          position: examples taken since the start of training: with the seed, the whole state.
+          context: in `strategy.distribute_datasets_from_function(lambda context: …)`, the host that asks;
+            then a batch is that of one replica.
+          shuffle, image_size, image_dtype, augmentation: as in a config.
+          example_weights: the feature that weighs the losses, which the model then does not get.
+
+        Raises:
+          InputError: an argument does not fit the data, or the dataset has no statistics.
+        """
+        from pipeline.data.input.batches import training_batches
+        from pipeline.training.experiment import data as data_lib
+
+        data = self._data(
+            size,
+            seed=seed,
+            shuffle=shuffle,
+            image_size=image_size,
+            image_dtype=image_dtype,
+            augmentation=augmentation,
+            example_weights=example_weights,
+        )
+        share = _share(size, context)
+        preprocess = _preprocess(data, self.selection)
+        data_lib.check_augmentation(data, preprocess.inputs, replicas=share.replicas)
+        return training_batches(
+            data_lib.read_plan(data, self.selection, share=share, position=position),
+            preprocess,
+            augmentation=data.augmentation,
+            targets=data_lib.targets(data, self.selection.dataset.schema),
+        )
+
+    def once(
+        self,
+        size: int,
+        *,
+        context: "tf.distribute.InputContext | None" = None,
+        image_size: tuple[int, int] | None = None,
+        image_dtype: str = "uint8",
+    ) -> "tf.data.Dataset":
+        """Batches (inputs, labels, mask) that hold every row once, for `model.evaluate` and `predict`.
+
+        The last batch is filled up with copies, whose mask, float32 [size], is 0: Keras takes it for the
+        weights of the examples. The arguments are those of `batches`.
+        """
+        import tensorflow as tf
+
+        from pipeline.data.input.batches import evaluation_batches, evaluation_steps
+
+        data = self._data(size, image_size=image_size, image_dtype=image_dtype)
+        preprocess = _preprocess(data, self.selection)
+        batches = evaluation_batches(self.selection, preprocess, share=_share(size, context))
+        # Keras warns where fewer come than TensorFlow foretells of cut windows.
+        steps = evaluation_steps(self.rows, size)
+        return batches.apply(tf.data.experimental.assert_cardinality(steps))
+
+    def raw(
+        self,
+        size: int,
+        *,
+        seed: int = 0,
+        position: int = 0,
+        context: "tf.distribute.InputContext | None" = None,
+        shuffle: str = "auto",
+    ) -> "tf.data.Dataset":
+        """Endless batches of what the records hold, before preprocessing: features [size, …] by name.
+
+        The rows are those of `batches` with the same arguments; the label is among the features.
+        """
+        from pipeline.data.input.batches import raw_batches
+        from pipeline.data.reading.plan import plan_reading
+
+        return raw_batches(
+            plan_reading(
+                self.selection, share=_share(size, context), seed=seed, position=position, shuffle=shuffle
+            )
+        )
+
+    def source(
+        self, size: int = 0, *, seed: int | None = None, shuffle: str = "auto", epochs: int = 1
+    ) -> RowSource:
+        """The rows by position, as NumPy: for Grain and torch, also where there is no TensorFlow.
+
+        `source[7]` is what `raw` gives at position 7, `source[512:768]` a batch; `source.batched(256)` has
+        batches for its elements.
+
+        Args:
+          size: of the global batches whose order it has; only `shuffle=windows` depends on it.
+          seed: of that order; None: the rows are in stored order.
+          epochs: shuffled epochs that follow each other.
+
+        Raises:
+          InputError: the order depends on the size of the batches, and none is given.
+        """
+        from pipeline.data.reading.positions import way_of
+
+        if seed is None:
+            return source_lib.stored_rows(self.selection)
+        if not size and way_of(self.selection, shuffle) == "windows":
+            raise InputError(
+                "size of a source",
+                received="none, with a seed and small records",
+                expected="that of the global batches, on which the order of such rows depends",
+                action="Write source(256, seed=0), or source(seed=0, shuffle='global').",
+            )
+        return source_lib.stream_rows(
+            self.selection, seed=seed, global_batch=size or 1, shuffle=shuffle, epochs=epochs
+        )
+
+    def inputs(
+        self, *, image_size: tuple[int, int] | None = None, image_dtype: str = "uint8"
+    ) -> "ModelInputs":
+        """The tensors of `batches`, so all that is needed to build a model: sizes of each input."""
+        data = self._data(1, image_size=image_size, image_dtype=image_dtype)
+        return _preprocess(data, self.selection).inputs
+
+    def _data(
+        self, size: int, *, augmentation: Mapping[str, object] | None = None, **given: object
+    ) -> "Data":
+        from pipeline.data.images.augmentation import Augmentation
+        from pipeline.training.experiment.config import Data
+
+        defaults = {"seed": 0, "shuffle": "auto", "example_weights": "", "weight": 1.0, "mixture": ()}
+        return Data(
+            split=self.selection.expression,
+            global_batch=size,
+            augmentation=Augmentation(**augmentation or {}),
+            **{**defaults, **given},
+        )
+
+
+def _share(size: int, context: "tf.distribute.InputContext | None") -> object:
+    from pipeline.data.reading.sharding import Share, share_of_context
+
+    return share_of_context(context, global_batch=size) if context else Share(global_batch=size)
+
+
+def _preprocess(data: "Data", selection: Selection) -> "Preprocess":
+    from pipeline.data.statistics import loading
+    from pipeline.training.experiment.model import build_preprocess
+
+    dataset = selection.dataset
+    if manifest.STATISTICS_FILE_NAME not in {
+        pathlib.PurePath(file.path).name for each in dataset.published for file in each.manifest.files
+    }:
+        raise InputError(
+            f"TFRecord files in {dataset}",
+            received="no statistics, by which numbers are standardised and categories numbered",
+            expected="a dataset that convert wrote",
+            action="Take raw batches or a source; or run `penstock convert --format=tfrecord` on the files.",
+        )
+    return build_preprocess(data, dataset.schema, loading.of_training(dataset))

@@ -1,0 +1,322 @@
+"""Rows by their position, as NumPy arrays: for Grain, torch, or a loop of one's own. No TensorFlow.
+
+A `RowSource` is what Grain calls a `RandomAccessDataSource` and torch a map-style dataset. It keeps no place
+in the data, so any number of processes may read it, each from any position on.
+"""
+
+import dataclasses
+import functools
+import mmap
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, Protocol, SupportsIndex
+
+import numpy as np
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import blocks
+from pipeline.data.dataset.examples import ExampleReader, NotAnExampleError
+from pipeline.data.dataset.manifest import damaged_file
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, are_sound, problem
+from pipeline.data.reading.positions import Order, stored_order, stream_order
+from pipeline.data.schema.feature import Feature
+
+Row = dict[str, object]  # a NumPy scalar, an array or, of a string, bytes
+Rows = dict[str, np.ndarray]  # [n, *shape] each: float32, int64, or bytes objects
+
+
+class RowSource:
+    """The rows of a selection by position: `source[7]`, `source[512:768]`, `source[[3, 1]]`.
+
+    One position gives a row, several give the rows together. Every checksum is compared.
+
+    Args:
+      selection: what is read.
+      order: which row stands at a position, such as `positions.stream_order` gives.
+      epochs: how many follow each other; their rows are numbered on.
+
+    Raises:
+      InputError: where a row is read: it is damaged, or its file is gone.
+    """
+
+    def __init__(self, selection: Selection, order: Order, *, epochs: int = 1) -> None:
+        self._order, self._length = order, epochs * selection.rows
+        is_of_blocks = selection.shards.rows_in_record > 1
+        self._reader: _Reader = _BlockReader(selection) if is_of_blocks else _RecordReader(selection)
+        self._nearby = _Recent(self._numbers_near)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: SupportsIndex | slice | Sequence[int] | np.ndarray) -> Row | Rows:
+        if isinstance(index, slice | Sequence | np.ndarray):
+            return self._reader.read(self._order(self._positions(index)))
+        position = self._position(index.__index__())
+        group, at = divmod(position, _NEARBY)
+        columns = self._reader.read(self._nearby(group)[at : at + 1])
+        return {name: column[0] for name, column in columns.items()}
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Row]:
+        """The rows one by one, read together: what torch's DataLoader and Grain's batches ask for."""
+        columns = self[list(indices)]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    _getitems = __getitems__  # as Grain calls it
+
+    def batched(self, size: int, *, hosts: int = 1, host: int = 0) -> "BatchSource":
+        """The same in batches: `source.batched(256)[2]` is `source[512:768]`; see `BatchSource`."""
+        return BatchSource(rows=self, size=size, hosts=hosts, host=host)
+
+    def _position(self, index: int) -> int:
+        if not -self._length <= index < self._length:
+            raise IndexError(f"position {index:,} of {self._length:,} rows")
+        return index % self._length
+
+    def _positions(self, index: slice | Sequence[int] | np.ndarray) -> np.ndarray:
+        if isinstance(index, slice):
+            return np.arange(*index.indices(self._length), dtype=np.int64)
+        positions = np.asarray(index, np.int64).reshape(-1)
+        if len(positions) and not -self._length <= positions.min() <= positions.max() < self._length:
+            raise IndexError(f"positions {positions.min():,} to {positions.max():,} of {self._length:,} rows")
+        return positions % self._length
+
+    def _numbers_near(self, group: int) -> np.ndarray:
+        """Of one position an order takes as long to compute as of hundreds."""
+        return self._order(np.arange(group * _NEARBY, (group + 1) * _NEARBY, dtype=np.int64))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchSource:
+    """Whole batches of a `RowSource` by their number; each host reads its run of every global batch.
+
+    So a batch is the same set of rows on any number of hosts. Rows behind the last whole batch are left out.
+
+    Raises:
+      InputError: the hosts cannot share a batch evenly.
+    """
+
+    rows: RowSource
+    size: int
+    hosts: int = 1
+    host: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.size % self.hosts or not 0 <= self.host < self.hosts:
+            raise InputError(
+                "batches of a source",
+                received=f"size {self.size:,} for host {self.host} of {self.hosts}",
+                expected="a positive multiple of the hosts, which are numbered from 0 on",
+                action="Choose another size, or another number of hosts.",
+            )
+
+    def __len__(self) -> int:
+        return len(self.rows) // self.size
+
+    def __getitem__(self, index: SupportsIndex) -> Rows:
+        number = index.__index__()
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"batch {number:,} of {len(self):,}")
+        run = self.size // self.hosts
+        first = number % len(self) * self.size + self.host * run
+        return self.rows[first : first + run]
+
+
+def stored_rows(selection: Selection) -> RowSource:
+    """The rows in stored order."""
+    return RowSource(selection, stored_order(selection))
+
+
+def stream_rows(
+    selection: Selection, *, seed: int, global_batch: int, shuffle: str = "auto", epochs: int = 1
+) -> RowSource:
+    """The rows in the order in which training takes them."""
+    order = stream_order(selection, seed=seed, global_batch=global_batch, shuffle=shuffle)
+    return RowSource(selection, order, epochs=epochs)
+
+
+_NEARBY = 1 << 10  # positions
+_GROUPS_KEPT = 64  # several threads or processes read at places of their own
+
+
+class _Recent:
+    """A function that keeps its last results; it is pickled without them.
+
+    Args:
+      function: of a number.
+    """
+
+    def __init__(self, function: Callable[[int], object], kept: int = _GROUPS_KEPT) -> None:
+        self._function, self._kept = function, kept
+        self._call = functools.lru_cache(maxsize=kept)(function)
+
+    def __call__(self, number: int) -> object:
+        return self._call(number)
+
+    def __reduce__(self) -> tuple:
+        return _Recent, (self._function, self._kept)
+
+
+class _Reader(Protocol):
+    def read(self, numbers: np.ndarray) -> Rows:
+        """The rows of these numbers over all shards, int64 [n]."""
+
+
+# --- Rows that are records: each is read by its offset.
+
+_FILES_KEPT = 64  # open
+_AT_ONCE_BYTES = 1 << 20  # 1 MiB: neighbours are read together
+
+
+class _RecordReader:
+    def __init__(self, selection: Selection) -> None:
+        self._shards, self._dataset = selection.shards, selection.dataset
+        self._examples = ExampleReader(selection.dataset.schema)
+        self._file = _Recent(self._opened, _FILES_KEPT)
+
+    def read(self, numbers: np.ndarray) -> Rows:
+        frames = self._frames(numbers)
+        if not are_sound(frames):
+            raise self._damaged(numbers, frames)
+        try:
+            return self._examples.read([frame[HEADER_BYTES:-CRC_BYTES] for frame in frames])
+        except NotAnExampleError as error:
+            raise self._error(int(numbers[error.record]), error.reason) from None
+
+    def _frames(self, numbers: np.ndarray) -> list[bytes]:
+        """The records with what is around them in their files."""
+        shards = np.searchsorted(self._shards.record_starts, numbers, side="right") - 1
+        begins, ends = self._places(numbers, shards)
+        if not len(numbers):
+            return []
+        follows = (begins[1:] == ends[:-1]) & (shards[1:] == shards[:-1])
+        if not follows.any():
+            return [
+                self._bytes(*place)
+                for place in zip(shards.tolist(), begins.tolist(), ends.tolist(), strict=True)
+            ]
+        of_run = (begins - begins[0]) // _AT_ONCE_BYTES
+        firsts = np.flatnonzero(np.concatenate([[True], ~follows | (of_run[1:] != of_run[:-1])]))
+        lasts = np.concatenate([firsts[1:], [len(numbers)]])
+        found = []
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+            begin = int(begins[first])
+            run = self._bytes(int(shards[first]), begin, int(ends[last - 1]))
+            cuts = zip(
+                (begins[first:last] - begin).tolist(), (ends[first:last] - begin).tolist(), strict=True
+            )
+            found += [run[at:end] for at, end in cuts]
+        return found
+
+    def _places(self, numbers: np.ndarray, shards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the frames of records begin and end, in bytes of their shards: int64 [n] both."""
+        held = self._shards.offsets
+        if held is None:
+            stored = [
+                self._shards.stored(shard, number, number + 1)
+                for shard, number in zip(shards.tolist(), numbers.tolist(), strict=True)
+            ]
+            begins = np.array([each.offsets[0] for each in stored], np.int64)
+            return begins, begins + np.array([each.sizes[0] for each in stored], np.int64)
+        following = np.minimum(numbers + 1, len(held) - 1)
+        is_last = numbers + 1 == self._shards.record_starts[shards + 1]
+        return held[numbers], np.where(is_last, self._shards.bytes[shards], held[following])
+
+    def _opened(self, shard: int) -> BinaryIO:
+        return _open(self._shards.paths[shard])
+
+    def _bytes(self, shard: int, begin: int, end: int) -> bytes:
+        return os.pread(self._file(shard).fileno(), end - begin, begin)
+
+    def _damaged(self, numbers: np.ndarray, frames: Sequence[bytes]) -> InputError:
+        shards = np.searchsorted(self._shards.record_starts, numbers, side="right") - 1
+        begins, ends = self._places(numbers, shards)
+        for number, frame, size in zip(numbers.tolist(), frames, (ends - begins).tolist(), strict=True):
+            if reason := problem(frame, length=size - FRAME_BYTES):
+                return self._error(number, reason)
+        raise AssertionError("unreachable")
+
+    def _error(self, number: int, reason: str) -> InputError:
+        shard = self._shards.shard_of_record(number)
+        begins, _ = self._places(np.array([number]), np.array([shard]))
+        ordinal = number - int(self._shards.record_starts[shard])
+        return _damaged(self._shards.paths[shard], f"record {ordinal:,} at byte {begins[0]:,}: {reason}")
+
+
+def _open(path: str) -> BinaryIO:
+    try:
+        return pathlib.Path(path).open("rb", buffering=0)
+    except OSError as error:
+        raise damaged_file(f"dataset file {path}", error.strerror, "the file as it was published") from None
+
+
+def _damaged(path: str, received: str) -> InputError:
+    return damaged_file(f"dataset file {path}", received, "the record as it was published")
+
+
+# --- Rows of blocks: shards are mapped into memory, and a block's checksum is compared when it is first used.
+
+
+class _BlockReader:
+    """A file that is cut short while it is mapped ends the process, as with any mapped file."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._shards, schema = selection.shards, selection.dataset.schema
+        geometry, frame = blocks.geometry(schema), blocks.frame_of_schema(schema)
+        self._dtype, self._rows_in_block = blocks.row_dtype(schema), geometry.rows
+        self._block_bytes = frame.size + FRAME_BYTES
+        self._rows_at = HEADER_BYTES + frame.rows_at
+        self._columns = {feature.name: _Column(feature) for feature in schema.features}
+        self._maps = _Recent(self._mapped, len(self._shards.paths))
+        self._is_checked = np.zeros(self._shards.records, bool)
+
+    def read(self, numbers: np.ndarray) -> Rows:
+        shards = np.searchsorted(self._shards.row_starts, numbers, side="right") - 1
+        block, row = np.divmod(numbers - self._shards.row_starts[shards], self._rows_in_block)
+        self._check(self._shards.record_starts[shards] + block)
+        width = self._dtype.itemsize
+        places = (block * self._block_bytes + self._rows_at) // width + row  # blocks are multiples of a row
+        found = np.empty((len(numbers), width), np.uint8)
+        for shard in np.unique(shards).tolist():
+            of_shard = shards == shard
+            found[of_shard] = self._maps(shard)[places[of_shard]]
+        rows = found.view(self._dtype)[:, 0] if len(found) else np.empty(0, self._dtype)
+        return {name: column(rows[name]) for name, column in self._columns.items()}
+
+    def _mapped(self, shard: int) -> np.ndarray:
+        """The rows of a shard and what is between them, uint8 [n, width]."""
+        with _open(self._shards.paths[shard]) as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, np.uint8).reshape(-1, self._dtype.itemsize)
+
+    def _check(self, records: np.ndarray) -> None:
+        """Raises InputError where a block is damaged, of those that were not looked at before."""
+        new = records[~self._is_checked[records]]
+        for record in np.unique(new).tolist() if len(new) else ():
+            shard = self._shards.shard_of_record(record)
+            ordinal = record - int(self._shards.record_starts[shard])
+            begin = ordinal * self._block_bytes
+            stored = self._maps(shard).reshape(-1)[begin : begin + self._block_bytes].tobytes()
+            if reason := problem(stored, length=self._block_bytes - FRAME_BYTES):
+                raise _damaged(self._shards.paths[shard], f"block {ordinal:,} at byte {begin:,}: {reason}")
+            self._is_checked[record] = True
+
+
+@dataclasses.dataclass(frozen=True)
+class _Column:
+    """What blocks hold of a feature, [n, *shape] → what a record would."""
+
+    feature: Feature
+
+    @functools.cached_property
+    def _strings(self) -> np.ndarray | None:
+        """The values of indices from `blocks.MISSING` on; None where there are no indices."""
+        vocabulary = blocks.field(self.feature).vocabulary
+        values = blocks.values_by_index(self.feature, vocabulary) if vocabulary else []
+        return np.array([value.encode() for value in values], object) if values else None
+
+    def __call__(self, column: np.ndarray) -> np.ndarray:
+        if self._strings is None:
+            return column.astype(self.feature.dtype)
+        return self._strings[column - blocks.MISSING]

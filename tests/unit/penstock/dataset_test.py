@@ -1,0 +1,152 @@
+"""`import penstock`: the batches of a training run, raw ones, and a source that needs no TensorFlow."""
+
+import hashlib
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import penstock
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import shards
+from pipeline.data.schema import schema as schema_lib
+from pipeline.training.run import parts, setup
+from pipeline.training.run.request import Request
+from tests.house.imports import ROOT
+from tests.shared.parsed import parsed
+from tests.shared.small_run import SCHEMA, rows, small_config, write_small_dataset
+from tests.shared.tiny_dataset import serialize
+
+BATCH = 16
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return write_small_dataset(tmp_path_factory.mktemp("penstock") / "1.0.0").directory
+
+
+def digests(batches: tf.data.Dataset, count: int) -> list[str]:
+    """SHA-256 of all that is in each of the first batches."""
+
+    def digest(batch: tuple) -> str:
+        flat = [tensor.numpy() for tensor in tf.nest.flatten(batch)]
+        content = b"".join(repr((each.shape, each.dtype)).encode() + each.tobytes() for each in flat)
+        return hashlib.sha256(content).hexdigest()
+
+    return [digest(batch) for batch in batches.take(count)]
+
+
+@pytest.mark.slow
+def test_batches_are_those_of_a_training_run_from_any_step(directory, tmp_path):
+    dataset = penstock.open(directory)
+    opened = dataset.train.selection.dataset
+    config = small_config()
+    config.global_batch, config.seed = BATCH, 7
+    request = Request(
+        experiment=parsed(config),
+        dataset=opened,
+        workdir=tmp_path,
+        strategy="one_device",
+        precision="float32",
+    )
+    run = parts.build(setup.decide(request))
+    for step in (0, 9):
+        trained_on = parts.host_batches(run, step, tf.distribute.InputContext())
+        ours = dataset.train.batches(BATCH, seed=7, position=step * BATCH)
+        assert digests(ours, 20) == digests(trained_on, 20)  # an epoch has 12.5
+
+
+@pytest.mark.slow
+def test_raw_batches_hold_what_the_source_has_at_their_positions(directory):
+    train = penstock.open(directory)["train[:90%]"]
+    source = train.source(BATCH, seed=7, epochs=2)
+    for number, batch in enumerate(train.raw(BATCH, seed=7, position=3 * BATCH).take(12)):
+        expected = source.batched(BATCH)[3 + number]
+        for name, values in batch.items():
+            np.testing.assert_array_equal(values, expected[name])
+
+
+def test_every_row_once_for_an_evaluation(directory):
+    validation = penstock.open(directory).validation
+    masks = np.concatenate([mask for _, _, mask in validation.once(32)])
+    assert (len(validation), masks.sum(), len(masks), len(validation.once(32))) == (50, 50, 64, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_keras_model_learns_with_fit(directory, replicas: int):
+    dataset = penstock.open(directory)
+    strategy = tf.distribute.MirroredStrategy() if replicas > 1 else tf.distribute.get_strategy()
+    with strategy.scope():
+        numbers = keras.Input([dataset.train.inputs().numeric], name="numeric")
+        categories = keras.Input(
+            [len(dataset.train.inputs().cardinalities)], dtype="int32", name="categories"
+        )
+        logits = keras.layers.Dense(1)(numbers)
+        model = keras.Model({"numeric": numbers, "categories": categories}, logits)
+        model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True), weighted_metrics=["auc"])
+        model.optimizer.learning_rate = 0.1
+    model.fit(dataset.train.batches(20, seed=0), steps_per_epoch=10, epochs=5, verbose=0)
+    assert model.evaluate(dataset.validation.once(20), return_dict=True, verbose=0)["auc"] > 0.9
+
+
+def test_other_peoples_records_are_indexed_and_read(tmp_path):
+    written = rows(30, seed=1)
+    for number, name in enumerate(("a", "b")):
+        with tf.io.TFRecordWriter(str(tmp_path / f"{name}.tfrecord")) as writer:
+            for row in written[15 * number : 15 * (number + 1)]:
+                writer.write(serialize(SCHEMA, row))
+    schema_lib.save(SCHEMA, tmp_path / "schema.json")
+    dataset = penstock.index(tmp_path / "*.tfrecord", schema=tmp_path / "schema.json")
+    before = (tmp_path / shards.file_name("a.tfrecord")).stat().st_mtime_ns
+    assert dataset.splits == {"train": 30}
+    expected = np.array([row["x"] for row in written], np.float32)
+    np.testing.assert_array_equal(dataset.train.source()[:30]["x"], expected)
+    penstock.index(tmp_path / "*.tfrecord", schema=SCHEMA)
+    assert (tmp_path / shards.file_name("a.tfrecord")).stat().st_mtime_ns == before
+    with pytest.raises(InputError, match="received no statistics"):
+        dataset.train.batches(10)
+
+
+def test_what_is_not_there_is_named(directory):
+    dataset = penstock.open(directory)
+    assert not hasattr(dataset, "valid")
+    with pytest.raises(AttributeError, match=r"no split 'trian'.*'train'"):
+        _ = dataset.trian
+    with pytest.raises(AttributeError, match="no attribute 'opne'"):
+        _ = penstock.opne
+    with pytest.raises(InputError, match="received none, with a seed and small records"):
+        dataset.train.source(seed=0)
+
+
+ALONE = ("numpy", "google_crc32c")  # what reading needs besides Python's own library
+
+
+def test_a_source_needs_numpy_and_a_checksum_alone(directory):
+    program = textwrap.dedent(f"""
+        import importlib.abc, sys
+        allowed = {{*sys.stdlib_module_names, *{ALONE}, "penstock", "pipeline", "models"}}
+        class Refuse(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] not in allowed and not name.startswith("_sysconfigdata"):
+                    raise ModuleNotFoundError("not here: " + name)
+        sys.meta_path.insert(0, Refuse())
+        import penstock
+        dataset = penstock.open({str(directory)!r})
+        source = dataset["train[:50%]+train[60%:]"].source({BATCH}, seed=7, epochs=2)
+        print(len(source), sum(float(row["x"]) for row in source))
+    """)
+    command = [
+        sys.executable,
+        "-S",
+        "-c",
+        f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n{program}",
+    ]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    source = penstock.open(directory)["train[:50%]+train[60%:]"].source(BATCH, seed=7, epochs=2)
+    assert found == ["360", str(sum(float(row["x"]) for row in source))]
