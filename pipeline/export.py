@@ -4,9 +4,16 @@
 
 The export predicts by two signatures with clean-up and preprocessing inside: `serving_default` takes
 serialized tf.train.Examples (`examples`: string[batch]), `raw` takes each input feature as a named tensor.
-Outputs are float32. A third, `model_inputs`, takes what `raw` does and gives what preprocessing makes of it,
-so that a difference between training and serving can be named. Before the directory appears, a fresh process
-replays a golden batch through the first two and must get the same bits as the graph in memory.
+Outputs are float32. `model_inputs` takes what `raw` does and gives what preprocessing makes of it; `prepared`
+takes that and predicts. Before the directory appears, a fresh process replays a golden batch through them and
+must get the same bits as the graph in memory.
+
+Beside the SavedModel stands `model.keras`, the model without preprocessing, which Keras loads and trains on.
+--format=litert,onnx adds `model.tflite` and `model.onnx` for devices and other runtimes. They compute in
+float32. Each is run on the golden batch by its own runtime, and must predict what TensorFlow does in float32,
+to 1e-5 of the largest number. Where all features are numbers, preprocessing is inside, if the format can
+express it; else a file takes what `model_inputs` gives. A model with an operation that a format lacks is
+refused. export.json says what each file takes, and how far it is from the SavedModel.
 
 TensorFlow cannot take every name (a space, an umlaut, a Python keyword). Where it cannot, `raw` has another
 name for the feature, which this command prints.
@@ -18,7 +25,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     signals.handle_signals()
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import flags, logging
 
@@ -28,6 +35,7 @@ from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.data.dataset import records
+from pipeline.exporting import runtimes
 from pipeline.training.state.workdir import existing
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the training run, as given to pipeline.train.")
@@ -37,6 +45,12 @@ _CHECKPOINT = flags.DEFINE_string(
     "",
     "best|last|STEP: what is exported. Empty: the best where config.train.keep_best was set, else the last.",
 )
+_FORMAT = flags.DEFINE_list(
+    "format",
+    [],
+    "litert|onnx, or both with a comma: more files of the model. They need `pip install -r "
+    "requirements/export.txt`.",
+)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write what was exported to it, as JSON.")
 
 
@@ -44,7 +58,7 @@ COMMAND = Command(
     name="pipeline.export",
     description=__doc__,
     required=(_WORKDIR, _OUTPUT),
-    flags={"Flags": (_WORKDIR, _OUTPUT, _CHECKPOINT, _JSON)},
+    flags={"Flags": (_WORKDIR, _OUTPUT, _CHECKPOINT, _FORMAT, _JSON)},
 )
 
 
@@ -54,6 +68,7 @@ def main(argv: Sequence[str]) -> None:
     existing(pathlib.Path(_WORKDIR.value))
     output = flags_lib.local_directory("output", _OUTPUT.value)
     records.check_new(output)
+    runtimes.require(_FORMAT.value, setting="--format")
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
@@ -65,7 +80,7 @@ def main(argv: Sequence[str]) -> None:
     run = restore.restore_model(pathlib.Path(_WORKDIR.value), checkpoint=_CHECKPOINT.value)
     for each in run.damaged:
         print(f"warning    a checkpoint is damaged, so another one is taken: {each}")
-    document = export.export_model(export.trained(run), output)
+    document = export.export_model(export.trained(run), output, formats=_FORMAT.value)
     with command.announce_published(f"the export {output}"):
         if _JSON.value:
             files.write_json(_JSON.value, document)
@@ -73,8 +88,26 @@ def main(argv: Sequence[str]) -> None:
         print(f"  checkpoint: {run.choice}")
         print(f"  {document['parameters']:,} parameters; task {document['task']}")
         print(f"  signatures {', '.join(document['signatures'])}: replayed in a fresh process, same bits")
+        for name, each in document["formats"].items():
+            print(f"  {_described(name, each)}")
         for name, given in document.get("renamed_in_raw", {}).items():
             print(f"  raw takes '{name}' as {given}: TensorFlow cannot take that name")
+
+
+def _described(name: str, file: Mapping) -> str:
+    """Returns a line on a file beside the SavedModel, as export.json describes it."""
+    if "left_out" in file:
+        return f"no model.{name}: {file['left_out']}"
+    if name not in runtimes.RUNTIMES:
+        needs = "".join(f", needs {place}" for place in file["custom_objects"].values())
+        return f"{file['file']}: loaded in a fresh process{needs}"
+    takes = f"takes the inputs of '{file['takes']}'"
+    without = f" ({file['without_preprocessing']})" if "without_preprocessing" in file else ""
+    return (
+        f"{file['file']}: {takes}{without}; {file['runtime']} differs by up to "
+        f"{file['largest_difference']:.2g} of the largest number from TensorFlow in float32, and by "
+        f"{file['largest_difference_from_saved_model']:.2g} from the SavedModel"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Exports a trained model to a directory that is whole and verified, or does not exist.
 
 The directory holds the SavedModel, its schema and statistics, a golden batch with its predictions, recorded
-requests with their answers, warm-up requests for TensorFlow Serving, and `export.json`, which names every
-file with its SHA-256.
+requests with their answers, warm-up requests for TensorFlow Serving, the model for Keras and for other
+runtimes, and `export.json`, which names every file with its SHA-256.
 """
 
 import contextlib
 import dataclasses
+import json
 import pathlib
 import shutil
 import subprocess
@@ -21,14 +22,19 @@ from pipeline.base import directories, documents, files
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import records
+from pipeline.data.dataset.records import MODEL_INPUTS, PREPARED, RAW
 from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
-from pipeline.exporting import replay
+from pipeline.exporting import formats as formats_lib
+from pipeline.exporting import keras_file, replay
 from pipeline.exporting import requests as requests_lib
 from pipeline.exporting import signatures as signatures_lib
-from pipeline.exporting.raw_inputs import renamed
-from pipeline.exporting.recording import Functions, record
+from pipeline.exporting.formats import Golden
+from pipeline.exporting.raw_inputs import raw_inputs, renamed
+from pipeline.exporting.recording import Functions, record, tolerance
+from pipeline.exporting.runtimes import KERAS_FILE
 from pipeline.training.experiment.restore import RestoredRun
 
 
@@ -58,30 +64,42 @@ def trained(run: RestoredRun) -> Trained:
     )
 
 
-def export_model(trained: Trained, output: pathlib.Path, *, examples: Sequence[bytes] | None = None) -> dict:
+def export_model(
+    trained: Trained,
+    output: pathlib.Path,
+    *,
+    examples: Sequence[bytes] | None = None,
+    formats: Sequence[str] = (),
+) -> dict:
     """Writes and verifies the export at `output`; returns the content of `export.json`.
 
     Args:
       examples: serialized examples of the recorded requests (see pipeline/exporting/requests.py); they need
         no label. None: the golden ones.
+      formats: names of RUNTIMES, for each of which the export holds a file too.
 
     Raises:
-      InputError: `output` exists, or a fresh process computes other predictions from the export.
+      InputError: `output` exists, a fresh process computes other predictions from the export, or the model
+        cannot be converted to a format.
     """
     records.check_new(output)
     staging = output.with_name(f".{output.name}.staging")
     staging.mkdir(parents=True, exist_ok=True)
     with files.hold_directory(staging, thing=f"--output={output}"), directories.staged(staging):
         records.check_new(output)  # again: an export that held it may just have ended
-        _write(trained, staging, examples)
-        replay_in_fresh_process(staging)
-        document = _write_contents(trained, staging)
+        converted = _write(trained, staging, examples, formats)
+        in_keras = _kept_if_it_loads(keras_file.save(trained.model, staging), staging)
+        document = _write_contents(trained, staging, {"keras": in_keras, **converted})
         directories.rename(staging, output)
     return document
 
 
-def replay_in_fresh_process(directory: pathlib.Path) -> None:
-    """Raises InputError unless a new Python process gets the golden predictions, bit for bit."""
+def replay_in_fresh_process(directory: pathlib.Path) -> dict:
+    """Replays an export in a new Python process; returns what that found of `model.keras`.
+
+    Raises:
+      InputError: the process does not get the golden predictions, bit for bit.
+    """
     command = [sys.executable, "-m", replay.__name__, str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -92,9 +110,27 @@ def replay_in_fresh_process(directory: pathlib.Path) -> None:
             expected="the same predictions from a fresh process as from the graph in memory",
             action="Do not use this model; nothing was written. Please report this with the schema.",
         )
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def _write(trained: Trained, directory: pathlib.Path, examples: Sequence[bytes] | None) -> None:
+def _kept_if_it_loads(refusal: str, directory: pathlib.Path) -> dict:
+    """Replays the export; removes `model.keras` unless it passes. Returns what export.json says of it.
+
+    Args:
+      refusal: why Keras did not save it; empty: it did.
+    """
+    found = replay_in_fresh_process(directory)
+    if refusal:
+        return {"left_out": refusal}
+    if "left_out" in found:
+        (directory / KERAS_FILE).unlink()
+    return found
+
+
+def _write(
+    trained: Trained, directory: pathlib.Path, examples: Sequence[bytes] | None, formats: Sequence[str]
+) -> dict[str, dict]:
+    """Writes all files but `model.keras`; returns what export.json says of those in other formats."""
     functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
     archive = keras.export.ExportArchive()
     archive.track(trained.model)
@@ -108,6 +144,29 @@ def _write(trained: Trained, directory: pathlib.Path, examples: Sequence[bytes] 
     shutil.copyfile(trained.golden_path, directory / replay.GOLDEN_EXAMPLES)
     _write_golden(functions[records.SERVING_DEFAULT], directory)
     _write_requests(trained, functions, directory, examples)
+    if not formats:
+        return {}
+    with _scratch(directory) as scratch:
+        return formats_lib.write(
+            formats,
+            directory,
+            model=trained.model,
+            preprocess=trained.preprocess,
+            schema=trained.schema,
+            golden=_golden(trained, functions, directory),
+            scratch=scratch,
+        )
+
+
+def _golden(trained: Trained, functions: Functions, directory: pathlib.Path) -> Golden:
+    spec = parsing.parsing_spec(trained.schema, with_label=False)
+    raw = raw_inputs(tf.io.parse_example(replay.golden_examples(directory), spec), trained.schema)
+    inputs = {RAW: raw, PREPARED: functions[MODEL_INPUTS](raw)}
+    return Golden(
+        inputs={signature: requests_lib.numpy_arrays(each) for signature, each in inputs.items()},
+        predictions=dict(np.load(directory / replay.GOLDEN_PREDICTIONS)),
+        tolerance=tolerance(trained.model),
+    )
 
 
 def _write_golden(serve: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], directory: pathlib.Path) -> None:
@@ -127,18 +186,18 @@ def _write_requests(
 
 
 @contextlib.contextmanager
-def _scratch(directory: pathlib.Path) -> Iterator[None]:
+def _scratch(directory: pathlib.Path) -> Iterator[pathlib.Path]:
     """Keeps temporary files in a folder of `directory`, and removes it afterwards."""
     scratch = directory / "scratch"
     scratch.mkdir()
     try:
         with files.temporary_files_in(scratch):
-            yield
+            yield scratch
     finally:
         shutil.rmtree(scratch)
 
 
-def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
+def _write_contents(trained: Trained, directory: pathlib.Path, formats: dict[str, dict]) -> dict:
     document = {
         "format": records.FORMAT,
         "step": trained.step,
@@ -146,7 +205,8 @@ def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
         "classes": list(trained.schema.label.classes),
         "parameters": trained.model.count_params(),
         "dataset_digest": trained.dataset_digest,
-        "signatures": [records.SERVING_DEFAULT, records.RAW],
+        "signatures": [records.SERVING_DEFAULT, RAW, PREPARED],
+        "formats": formats,
         **({"renamed_in_raw": others} if (others := renamed(trained.schema)) else {}),
         "files": {name: each["sha256"] for name, each in directories.listed(directory).items()},
     }

@@ -1,9 +1,10 @@
 """Replays the golden batch of an exported model in this process: `python -m pipeline.exporting.replay DIR`.
 
 The export runs it in a fresh process, where no layer, table or policy of the training process can help the
-SavedModel.
+SavedModel, or Keras with `model.keras`. The last line that it prints is what it found of that file, as JSON.
 """
 
+import json
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,24 +17,60 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.base.errors import InputError, answers_bad_input
-from pipeline.data.dataset.records import GOLDEN_EXAMPLES, RAW, SERVING_DEFAULT
+from pipeline.data.dataset.records import GOLDEN_EXAMPLES, MODEL_INPUTS, PREPARED, RAW, SERVING_DEFAULT
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
-from pipeline.exporting.raw_inputs import raw_inputs
+from pipeline.data.schema.schema import Schema
+from pipeline.exporting import keras_file, recording
+from pipeline.exporting.raw_inputs import raw_inputs, raw_names
+from pipeline.exporting.runtimes import KERAS_FILE
 from pipeline.report.comparison import differing_rows, largest_difference
+from pipeline.training.tasks.registry import task_of
 
 GOLDEN_PREDICTIONS = "golden.npz"
+_TOGETHER = ("image", "numeric", "categories")  # inputs of a model that are not called as a feature is
 
 
-def replay(directory: pathlib.Path) -> None:
-    """Raises InputError where a signature's output differs in a single bit from the golden predictions."""
+def replay(directory: pathlib.Path) -> dict:
+    """Replays all signatures, and `model.keras`; returns what export.json says of that file.
+
+    Raises:
+      InputError: a signature's output differs in a single bit from the golden predictions.
+    """
     model = tf.saved_model.load(str(directory))
     examples = golden_examples(directory)
     schema = schema_lib.load(directory / schema_lib.FILE_NAME)
     features = tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False))
     expected = dict(np.load(directory / GOLDEN_PREDICTIONS))
     _compare(SERVING_DEFAULT, model.signatures[SERVING_DEFAULT](examples=examples), expected)
-    _compare(RAW, model.signatures[RAW](**raw_inputs(features, schema)), expected)
+    raw = raw_inputs(features, schema)
+    _compare(RAW, model.signatures[RAW](**raw), expected)
+    prepared = model.signatures[MODEL_INPUTS](**raw)
+    _compare(PREPARED, model.signatures[PREPARED](**prepared), expected)
+    return _replay_keras(directory / KERAS_FILE, prepared, schema, expected)
+
+
+def _replay_keras(
+    path: pathlib.Path, prepared: Mapping[str, tf.Tensor], schema: Schema, expected: Mapping[str, np.ndarray]
+) -> dict:
+    """Loads the file as anybody does, and compares its predictions with the golden ones."""
+    try:
+        model = keras_file.load(path)
+        own = {given: name for name, given in raw_names(schema).items() if given not in _TOGETHER}
+        inputs = {own.get(given, given): values for given, values in prepared.items()}
+        logits = tf.function(lambda: model(inputs, training=False), autograph=False)()
+    except Exception as error:  # a model's own code may raise anything
+        return {"left_out": keras_file.reason(error)}
+    [golden] = expected.values()
+    answers = task_of(schema.label).predictions(logits).numpy()
+    share = largest_difference(answers, golden) / (float(np.abs(golden).max(initial=0.0)) or 1.0)
+    if not share <= recording.tolerance(model):
+        return {"left_out": f"Keras loads it, and its predictions differ by {share:.3g} of the largest"}
+    return {
+        "file": path.name,
+        "custom_objects": keras_file.custom_objects(path),
+        "largest_difference": share,
+    }
 
 
 def golden_examples(directory: pathlib.Path) -> tf.Tensor:
@@ -57,7 +94,7 @@ def _compare(signature: str, outputs: Mapping[str, tf.Tensor], expected: Mapping
 
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
-    replay(pathlib.Path(argv[1]))
+    print(json.dumps(replay(pathlib.Path(argv[1]))))
 
 
 if __name__ == "__main__":

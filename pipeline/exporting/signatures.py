@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
-from pipeline.data.dataset.records import MODEL_INPUTS, RAW, SERVING_DEFAULT
+from pipeline.data.dataset.records import MODEL_INPUTS, PREPARED, RAW, SERVING_DEFAULT
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.preprocessing.requests import clean_requests
 from pipeline.data.reading import parsing
@@ -17,41 +17,57 @@ from pipeline.training.tasks.registry import task_of
 _Signature = Callable[..., Mapping[str, tf.Tensor]]
 
 
-def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> dict[str, _Signature]:
+def signatures(
+    model: keras.Model, preprocess: Preprocess, schema: Schema, *, portable: bool = False
+) -> dict[str, _Signature]:
     """Returns graph functions by signature name.
 
     `serving_default` takes `examples`, string [batch], serialized tf.train.Examples without a label;
     `raw` takes each input feature by its name of `raw_names`, [batch, *shape]: numbers, or text as the raw
-    data spell it (strings, points in time). Both give the task's predictions, float32 [batch, …], by the name
-    of its output. `model_inputs` takes what `raw` does, and gives what preprocessing makes of it: see
-    ModelInputs.
+    data spell it (strings, points in time). `model_inputs` takes what `raw` does, and gives what
+    preprocessing makes of it: see ModelInputs. `prepared` takes that. All but `model_inputs` give the task's
+    predictions, float32 [batch, …], by the name of its output.
+
+    Args:
+      portable: whether they are for other runtimes than TensorFlow's. `prepared` then takes float32 in
+        place of bfloat16, and one row or more: what answers no rows are operations that each request pays.
     """
     task, names = task_of(schema.label), raw_names(schema)
 
-    def prepared(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def cleaned(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return preprocess(clean_requests(dict(features), schema))
 
-    def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        inputs = prepared(features)
-        rows = tf.shape(next(iter(inputs.values())))[0]
-        logits = model({name: _never_empty(values) for name, values in inputs.items()}, training=False)
-        return {LABEL_TASKS[schema.label.task].output: task.predictions(logits[:rows])}
+    def answer(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        if portable:
+            logits = model(dict(inputs), training=False)
+        else:
+            rows = tf.shape(next(iter(inputs.values())))[0]
+            padded = {name: _never_empty(values) for name, values in inputs.items()}
+            logits = model(padded, training=False)[:rows]
+        return {LABEL_TASKS[schema.label.task].output: task.predictions(logits)}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return predict(tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False)))
+        return answer(cleaned(tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False))))
 
     @tf.function(input_signature=[_raw_spec(schema)], autograph=False)
     def raw(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return predict({name: inputs[given] for name, given in names.items()})
+        return answer(cleaned({name: inputs[given] for name, given in names.items()}))
 
     @tf.function(input_signature=[_raw_spec(schema)], autograph=False)
     def model_inputs(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        found = prepared({name: inputs[given] for name, given in names.items()})
-        sequences = preprocess.inputs.sequences  # called as features are, so perhaps as TensorFlow cannot
-        return {names[name] if name in sequences else name: values for name, values in found.items()}
+        found = cleaned({name: inputs[given] for name, given in names.items()})
+        return {own_to_given.get(name, name): values for name, values in found.items()}
 
-    return {SERVING_DEFAULT: serving_default, RAW: raw, MODEL_INPUTS: model_inputs}
+    # Sequences are called as features are, so perhaps as TensorFlow cannot.
+    own_to_given = {name: names[name] for name in preprocess.inputs.sequences}
+    given_to_own = {given: own for own, given in own_to_given.items()}
+
+    @tf.function(input_signature=[_outputs_spec(model_inputs, portable=portable)], autograph=False)
+    def prepared(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return answer({given_to_own.get(name, name): values for name, values in inputs.items()})
+
+    return {SERVING_DEFAULT: serving_default, RAW: raw, MODEL_INPUTS: model_inputs, PREPARED: prepared}
 
 
 def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:
@@ -95,3 +111,15 @@ def _raw_spec(schema: Schema) -> dict[str, tf.TensorSpec]:
         )
         for feature in schema.inputs
     }
+
+
+def _outputs_spec(
+    function: tf.types.experimental.PolymorphicFunction, *, portable: bool
+) -> dict[str, tf.TensorSpec]:
+    """Returns the specifications of a function's outputs, under their names."""
+
+    def dtype(of: tf.DType) -> tf.DType:
+        return tf.float32 if portable and of.is_floating else of
+
+    outputs = function.get_concrete_function().structured_outputs
+    return {name: tf.TensorSpec(each.shape, dtype(each.dtype), name=name) for name, each in outputs.items()}

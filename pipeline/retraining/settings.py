@@ -17,6 +17,7 @@ from croniter import CroniterBadDateError, croniter
 from pipeline.base.cli import config
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.base.values import Rule, Values, broken_rules, section
+from pipeline.exporting import runtimes
 from pipeline.gate.rules import GateRules
 from pipeline.publishing.remote import cloud_storage
 from pipeline.publishing.remote.cloud_storage import Place
@@ -78,6 +79,11 @@ class Train:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Export:
+    formats: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Triggers:
     new_spans: int
     cron: str
@@ -109,7 +115,8 @@ class Notify:
 
 
 _SECTIONS = {
-    kind.__name__.lower(): kind for kind in (Spans, Window, Holdout, Train, Triggers, Drift, Keep, Notify)
+    kind.__name__.lower(): kind
+    for kind in (Spans, Window, Holdout, Train, Export, Triggers, Drift, Keep, Notify)
 }
 
 
@@ -127,6 +134,7 @@ class Settings:
     window: Window
     holdout: Holdout
     train: Train
+    export: Export
     triggers: Triggers
     drift: Drift
     gate: GateRules
@@ -166,7 +174,9 @@ class Settings:
         Raises:
           InputError: the experiment's file gives no config.
         """
-        values = {key: self.given[key] for key in ("holdout", "gate", "gate_anchor", "parity", "infra")}
+        values = {
+            key: self.given[key] for key in ("holdout", "export", "gate", "gate_anchor", "parity", "infra")
+        }
         values["train"] = {key: value for key, value in self.given["train"].items() if key != "config"}
         path = pathlib.Path(self.train.config)
         if not path.is_file():
@@ -200,6 +210,7 @@ def parse(config: Values, commands: Commands, *, like: Values) -> Settings:
     check_types(config, like)
     for key, value, expected in broken_rules(config, _RULES):
         raise _wrong(key, value, expected)
+    runtimes.require(config["export"]["formats"], setting="config.export.formats")
     return Settings(
         **{name: section(kind, config[name]) for name, kind in _SECTIONS.items()},
         **{name: config[name] for name in ("name", "gate_anchor", "serving_url", "attempts")},

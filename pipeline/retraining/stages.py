@@ -102,10 +102,10 @@ def warm_start(job: Job) -> list[str]:
 def export(job: Job) -> dict:
     """Exports; returns digest, step and size of the model. Raises as `children.run`."""
     if not (job.export / records.FILE_NAME).exists():
-        children.run(
-            (job.settings.commands.export, f"--workdir={job.run}", f"--output={job.export}"),
-            job.folder / "export.log",
-        )
+        command = [job.settings.commands.export, f"--workdir={job.run}", f"--output={job.export}"]
+        if formats := job.settings.export.formats:
+            command.append(f"--format={','.join(formats)}")
+        children.run(command, job.folder / "export.log")
     document = records.open_export(job.export)
     return {
         "export_digest": document["digest"],

@@ -19,6 +19,7 @@ from typing import Self
 import numpy as np
 
 from pipeline.exporting.requests import Requests
+from pipeline.exporting.runtimes import OTHER_FILES
 from pipeline.serving.result import Latency, Limits, Measured
 
 _PROBE = "pipeline.serving.probe"  # by name: an import would start TensorFlow here
@@ -175,8 +176,9 @@ def measure(
 
 
 def disk_mib(directory: pathlib.Path) -> float:
-    """Returns the size of all files."""
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) / _MIB
+    """Returns the size of all files but those for other runtimes, which one version may have and one lack."""
+    files = (path for path in directory.rglob("*") if path.is_file() and path.name not in OTHER_FILES)
+    return sum(path.stat().st_size for path in files) / _MIB
 
 
 def _latencies(subjects: Sequence[Child], rows: int, limits: Limits) -> list[Latency]:

@@ -94,7 +94,7 @@ class Measured:
       memory_mib: the largest resident memory of its process, less TensorFlow's before it was loaded.
       process_mib: the largest resident memory of its process.
       load_seconds: the time to load it.
-      disk_mib: the size of all files of its directory.
+      disk_mib: the size of the files of its directory, without those for other runtimes.
       asked: the examples it was timed with: "the recorded requests", or its own golden examples where it
         cannot read those.
     """

@@ -39,6 +39,9 @@ def get_config() -> Config:
     config.train.flags = ()  # more flags of pipeline.train, such as ("--config.train.epochs=3",)
     config.train.start = "scratch"  # or champion: its weights and preprocessing (warm start)
 
+    config.export = {}
+    config.export.formats = ()  # more files of a version: ("litert", "onnx"), see pipeline.export --format
+
     config.triggers = {}  # any of them makes a cycle due
     config.triggers.new_spans = 1  # how many spans that no finished cycle has used; 0: never
     config.triggers.cron = ""  # such as "0 3 * * *", in UTC

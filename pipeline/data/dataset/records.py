@@ -46,6 +46,7 @@ GOLDEN_EXAMPLES = "golden.tfrecord"  # records whose predictions every copy must
 SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples
 RAW = "raw"  # takes each input feature by name
 MODEL_INPUTS = "model_inputs"  # takes the same, returns what preprocessing makes of it
+PREPARED = "prepared"  # takes what `model_inputs` returns
 
 
 def open_export(directory: pathlib.Path) -> dict:

@@ -7,6 +7,7 @@ image       the Dockerfile's instructions in a fresh Debian; then the demo retra
 systemd     systemd-analyze verify
 kubernetes  the manifests as types of its client, and by JobSet's schema
 airflow     the DAG by `airflow dags test`, on roots that make the command answer 0, 75 and 2
+java        an export in TensorFlow's Java library, through deploy/java
 google      the messages of Vertex AI and Cloud Scheduler by their clients; gcloud reads the flags
 """
 
@@ -18,13 +19,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from absl import app, flags
 
-from tests.commands.deploy import dags, google_cloud, manifests, recipes, rehearsal, units
+from tests.commands.deploy import dags, google_cloud, java, manifests, recipes, rehearsal, units
 
 _CHECKS: Mapping[str, tuple[Sequence[str], Callable[[pathlib.Path], Iterator[str]]]] = {
     "image": (rehearsal.NEEDS, rehearsal.check),
     "systemd": (units.NEEDS, units.check),
     "kubernetes": (manifests.NEEDS, manifests.check),
     "airflow": (dags.NEEDS, dags.check),
+    "java": (java.NEEDS, java.check),
     "google": (google_cloud.NEEDS, google_cloud.check),
 }
 _ONLY = flags.DEFINE_list("only", list(_CHECKS), "Which checks.")

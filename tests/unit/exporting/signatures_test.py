@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset.records import RAW, SERVING_DEFAULT
+from pipeline.data.dataset.records import MODEL_INPUTS, PREPARED, RAW, SERVING_DEFAULT
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
@@ -53,6 +53,7 @@ def test_an_image_model_answers_as_many_rows_as_it_is_asked_for(preprocess, rows
     answers = (
         served[SERVING_DEFAULT](tf.constant(records, tf.string)),
         served[RAW]({"image": tf.constant(images, tf.string)}),
+        served[PREPARED](served[MODEL_INPUTS]({"image": tf.constant(images, tf.string)})),
     )
     for answer in answers:
         [probabilities] = answer.values()

@@ -1,0 +1,112 @@
+"""Runtimes other than TensorFlow's that an export may hold a file for: LiteRT and ONNX Runtime.
+
+`python -m pipeline.exporting.runtimes FORMAT MODEL INPUTS.npz ANSWERS.npz` answers the inputs with a model in
+a process that has neither TensorFlow nor Keras.
+"""
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+import pathlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module  # of packages that requirements.txt does not have
+
+import numpy as np
+
+from pipeline.base.errors import InputError, answers_bad_input
+
+KERAS_FILE = "model.keras"
+SIGNATURE = "predict"  # of a LiteRT file: the one that it has
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """A format of models, and what runs it.
+
+    Attributes:
+      name: of the runtime, as people say it.
+      package: that of the runtime on PyPI.
+      modules: what converting and running import.
+      answer: a model's file and its inputs, [rows, …] each → its outputs by name, [rows, …] each.
+    """
+
+    name: str
+    file_name: str
+    package: str
+    modules: tuple[str, ...]
+    answer: Callable[[pathlib.Path, Arrays], dict[str, np.ndarray]]
+
+    @property
+    def version(self) -> str:
+        """The package and its version, as installed here."""
+        return f"{self.package} {importlib.metadata.version(self.package)}"
+
+
+def _litert(model: pathlib.Path, inputs: Arrays) -> dict[str, np.ndarray]:
+    interpreter = import_module("ai_edge_litert.interpreter").Interpreter(model_path=str(model))
+    return interpreter.get_signature_runner(SIGNATURE)(**inputs)
+
+
+def _onnx(model: pathlib.Path, inputs: Arrays) -> dict[str, np.ndarray]:
+    session = import_module("onnxruntime").InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+RUNTIMES: Mapping[str, Runtime] = {
+    "litert": Runtime(
+        name="LiteRT",
+        file_name="model.tflite",
+        package="ai-edge-litert",
+        modules=("ai_edge_litert",),
+        answer=_litert,
+    ),
+    "onnx": Runtime(
+        name="ONNX Runtime",
+        file_name="model.onnx",
+        package="onnxruntime",
+        modules=("onnx", "onnxruntime", "tf2onnx"),
+        answer=_onnx,
+    ),
+}
+
+
+OTHER_FILES = (KERAS_FILE, *(runtime.file_name for runtime in RUNTIMES.values()))  # TensorFlow reads none
+
+
+def require(formats: Sequence[str], *, setting: str) -> None:
+    """Raises InputError where one of the formats is unknown, or what it needs is not installed."""
+    for each in formats:
+        if each not in RUNTIMES:
+            raise InputError(
+                setting,
+                received=repr(each),
+                expected=f"some of {', '.join(RUNTIMES)}",
+                action="The SavedModel and model.keras are always there: they need no format.",
+            )
+        if absent := [name for name in RUNTIMES[each].modules if importlib.util.find_spec(name) is None]:
+            raise InputError(
+                f"{setting} {each!r}",
+                received=f"a Python environment without {', '.join(absent)}",
+                expected=f"what converts to {RUNTIMES[each].name} and runs it",
+                action="Install it: pip install -r requirements/export.txt",
+            )
+
+
+@answers_bad_input
+def main(argv: Sequence[str]) -> None:
+    """Answers all rows at once, and the first one alone, which stands behind them."""
+    runtime, model, inputs_path, answers_path = argv[1:]
+    with np.load(inputs_path) as stored:
+        inputs = dict(stored)
+    answer, path = RUNTIMES[runtime].answer, pathlib.Path(model)
+    together = answer(path, inputs)
+    alone = answer(path, {name: values[:1] for name, values in inputs.items()})
+    np.savez(answers_path, **{name: np.concatenate([together[name], alone[name]]) for name in together})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
