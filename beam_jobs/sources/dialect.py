@@ -115,9 +115,11 @@ def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
 
     A backslash is an escape only where it stands before a quote.
     """
-    escaped = dataclasses.replace(dialect, escape="\\")
-    if not (least := _odd_lines(text, dialect)):
-        return escaped if _are_escaped(text, dialect) and not _odd_lines(text, escaped) else dialect
+    escaped, least = dataclasses.replace(dialect, escape="\\"), _odd_lines(text, dialect)
+    if _are_escaped(text, dialect) and _odd_lines(text, escaped) <= least:
+        return escaped
+    if not least:
+        return dialect
     others = [escaped] if '\\"' in text else []
     others += [
         dataclasses.replace(dialect, quote=quote) for quote in (NONE, "'") if quote != dialect.delimiter
@@ -128,11 +130,12 @@ def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
 
 
 def _are_escaped(text: str, dialect: Dialect) -> bool:
-    """Returns whether there are quotes within cells, and a backslash before each."""
+    """Returns whether there are quotes within cells, and a backslash before nearly all of them."""
     if '\\"' not in text:
         return False
     cells = [cell for row in _rows(text, dialect) for cell in row if '"' in cell]
-    return bool(cells) and all(cell.count('"') == cell.count('\\"') for cell in cells)
+    escaped, all_quotes = (sum(cell.count(sign) for cell in cells) for sign in ('\\"', '"'))
+    return bool(cells) and escaped >= _FITTING * all_quotes
 
 
 def _odd_lines(text: str, dialect: Dialect) -> int:

@@ -6,7 +6,9 @@ import pathlib
 import shutil
 
 import pytest
+from tensorflow.core.example import example_pb2
 
+from pipeline.data.dataset import tfrecord
 from tests.shared import forked
 from tests.shared.small_run import write_small_dataset
 from tests.soak import (
@@ -17,6 +19,7 @@ from tests.soak import (
     kill_retraining,
     kill_training,
     same_as,
+    ugly,
 )
 from tests.soak.external_data import is_one_answer
 from tests.soak.fault_injection import FAULTS, Fault
@@ -52,6 +55,34 @@ def test_half_a_version_is_found(tmp_path: pathlib.Path):
     assert [fault[:14] for fault in kill_publishing.wrong(tmp_path, {})] == ["half published"]
     shutil.rmtree(tmp_path / "3")
     assert [*kill_publishing.wrong(tmp_path, {"1": "d"})] == ["nothing is served any more"]
+
+
+def test_advice_is_followed_as_a_shell_would():
+    said = "If so: '--missing=c=(blank)' --not_missing=y=NA. It needs --max_rejected_fraction=0.05. --label"
+    expected = ["--missing=c=(blank)", "--not_missing=y=NA", "--max_rejected_fraction=0.05"]
+    assert ugly.advised(said) == expected
+
+
+def test_a_row_that_is_lost_and_a_cell_that_changed_are_found(tmp_path: pathlib.Path):
+    example = example_pb2.Example()
+    for name, number in (("weight", 0.25), ("size", 5.0)):
+        example.features.feature[name].float_list.value.append(number)
+    (tmp_path / "data-train.tfrecord-0").write_bytes(tfrecord.frame([example.SerializeToString()]))
+    (tmp_path / "manifest.json").write_text('{"rows_rejected": 0, "splits": {"train": [{"rows": 1}]}}')
+    (tmp_path / "conversion.json").write_text('{"shown_twice": {}}')
+    schema = {"features": [{"kind": "numeric", "name": name} for name in ("weight", "size")]}
+
+    def faults(*sizes: float) -> list[str]:
+        stored = {0.25 + row: {"weight": 0.25 + row, "size": size} for row, size in enumerate(sizes)}
+        case = ugly.Ugly(location=tmp_path, stored=stored, rows=len(sizes))
+        return [*ugly.wrong(case, tmp_path, schema)]
+
+    assert faults(5.0) == []
+    assert faults(6.0) == ["1 cells changed, such as ['size: 6.0 as [5.0]']"]
+    assert faults(5.0, 7.0) == [
+        "1 rows written and 0 rejected, of 2",
+        "1 good rows are not stored ([1.25]), 0 bad ones are",
+    ]
 
 
 def ended(*, code: int = 0, stderr: str = "", stdout: str = "") -> forked.Ended:

@@ -25,14 +25,17 @@ _KEYWORDS = {"shell", "allow_pickle"}
 _ALLOWED = {
     ("pipeline/base/cli/config.py", "runpy"),  # --config names a program, and says so
     ("pipeline/training/launch/member.py", "runpy"),  # the module that its launcher names
-    (
-        "pipeline/training/experiment/model_code.py",
-        "import_module",
-    ),  # config.model.name, if it is as recorded
+    # config.model.name, config.loss.name and their like, if they are as recorded
+    ("pipeline/training/experiment/model_code.py", "import_module"),
+    ("pipeline/training/experiment/named.py", "import_module"),
     ("pipeline/training/experiment/model_code.py", "load_model"),  # a .keras file of Keras's own classes
     ("pipeline/__init__.py", "exec_module"),  # this project's own models/
     ("beam_jobs/sources/tokens.py", "import_module"),  # one of two libraries, named in the code
     ("beam_jobs/launch/runners.py", "import_module"),  # likewise
+    ("pipeline/exporting/conversion.py", "import_module"),  # likewise
+    ("pipeline/exporting/runtimes.py", "import_module"),  # likewise
+    ("pipeline/exporting/keras_file.py", "import_module"),  # of the classes of the model that was exported
+    ("pipeline/exporting/keras_file.py", "load_model"),  # the file that this export wrote
 }
 _FILES = [path for folder in ("beam_jobs", "pipeline", "models") for path in (ROOT / folder).rglob("*.py")]
 

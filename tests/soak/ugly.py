@@ -81,7 +81,7 @@ def _case(case: Ugly, folder: pathlib.Path) -> Iterator[str]:
         if not late:
             break
         flags += late
-    yield from _wrong(case, folder / "out" / "1", json.loads((folder / "schema.json").read_text()))
+    yield from wrong(case, folder / "out" / "1", json.loads((folder / "schema.json").read_text()))
     for flag in [flag for flag in inferred.flags if not case.owner(flag)][:_TRIED]:
         if (again := run.infer(*flags, flag)).ended.code:
             yield f"the advice {flag} fails: {_end(again)}"
@@ -154,7 +154,7 @@ def _set_zone(schema: pathlib.Path, zone: str) -> None:
     schema.write_text(json.dumps(document))
 
 
-def _wrong(case: Ugly, dataset: pathlib.Path, schema: Mapping) -> Iterator[str]:
+def wrong(case: Ugly, dataset: pathlib.Path, schema: Mapping) -> Iterator[str]:
     """Yields what is not accounted for, or was changed without a word."""
     manifest = json.loads((dataset / "manifest.json").read_text())
     rejected = manifest["rows_rejected"]

@@ -118,6 +118,12 @@ SINGLE = HEADER + "".join(f"'it''s, {i}',{i},'yes'\n" for i in range(60))
         (HEADER + PLAIN + '"Weird Al" Yankovic,2,no\n' + PLAIN, {"quote": "none"}, "word 0", 121),
         (ESCAPED, {"escape": "\\"}, 'He said "hi, 0"', 120),
         (HEADER + 'say \\"hi\\" now,1,yes\nC:\\new,2,no\n' * 30, {"escape": "\\"}, 'say "hi" now', 60),
+        (
+            HEADER + 'say \\"hi\\" now,1,yes\n"two\nlines",2,no\n' * 30 + '"behind" it,3,no\n',
+            {"escape": "\\"},
+            'say "hi" now',
+            60,
+        ),
         (HEADER + '5\\" wide,1,yes\n6" wide,2,no\n' * 30, {}, '5\\" wide', 60),
         (SINGLE, {"quote": "'"}, "it's, 0", 60),
         (HEADER + '"two\nlines, ""really""",1,yes\n' * 30, {}, 'two\nlines, "really"', 30),
