@@ -24,6 +24,7 @@ COMMANDS = {
     "pipeline.train": ([CONFIG, "--dataset={}/data", "--workdir={}/a run", *SMALL], 0),
     "pipeline.replay": (["--workdir={}/a run", "--step=3"], 0),
     "pipeline.parity": (["--workdir={}/a run"], 0),
+    "pipeline.conform": ([CONFIG, "--dataset={}/data", "--config.global_batch=16"], 0),
     "pipeline.export": (["--workdir={}/a run", "--output={}/export"], 0),
     "pipeline.evaluate": (["--model={}/export", "--dataset={}/data"], 0),
     "beam_jobs.predict": (["--model={}/export", "--input={}/rows.csv", "--output={}/predicted"], 0),
