@@ -24,7 +24,7 @@ RECORD = RunRecord(
     total_steps=38,
 )
 KEYS = (
-    "command dataset dataset_digest spans order update augmentation warm_start config_file config "
+    "command dataset dataset_digest spans order update augmentation warm_start config_file config code "
     "mixture_digests strategy replicas devices precision versions machine jit_compile total_steps "
     "damaged_records parameters started finished steps seconds bad_steps lengthened files digest"
 )
@@ -107,6 +107,7 @@ BOUND = [
     "train.class_weights",
     "train.example_weights",
     "train.weight",
+    "loss",
     "mixture",
     "augmentation.flip",
     "optimizer.name",
@@ -114,7 +115,7 @@ BOUND = [
     "optimizer.schedule",
     "callbacks",
 ]
-SECTIONS = ("model", "augmentation", "optimizer")
+SECTIONS = ("model", "loss", "augmentation", "optimizer")
 KEYS_OF_CONFIG = {
     name
     for name, _ in config.config_leaves(base.get_config().to_dict())
