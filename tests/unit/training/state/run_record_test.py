@@ -24,7 +24,7 @@ RECORD = RunRecord(
     total_steps=38,
 )
 KEYS = (
-    "command dataset dataset_digest spans order update augmentation warm_start init config_file config "
+    "command dataset dataset_digest spans order update augmentation warm_start init config_file config model code "
     "mixture_digests strategy replicas devices precision versions machine jit_compile total_steps "
     "damaged_records parameters started finished steps seconds bad_steps lengthened files digest"
 )
@@ -109,6 +109,7 @@ BOUND = [
     "train.example_weights",
     "train.frozen",
     "train.weight",
+    "loss",
     "mixture",
     "augmentation.flip",
     "optimizer.name",
@@ -117,7 +118,7 @@ BOUND = [
     "optimizer.rates",
     "callbacks",
 ]
-SECTIONS = ("model", "augmentation", "optimizer")
+SECTIONS = ("model", "loss", "augmentation", "optimizer")
 KEYS_OF_CONFIG = {
     name
     for name, _ in config.config_leaves(base.get_config().to_dict())
