@@ -97,7 +97,13 @@ def test_the_first_step_has_the_weights_of_the_source_bit_for_bit(first, dataset
 
 @pytest.mark.slow
 def test_a_wider_layer_begins_anew_and_the_rest_does_not(first, dataset, tmp_path):
-    built = begun(request(dataset, tmp_path / "run", **{"init.source": str(first), "model": {"width": 5}}))
+    built = begun(
+        request(
+            dataset,
+            tmp_path / "run",
+            **{"init.source": str(first), "model": {"name": "normalised", "width": 5}},
+        )
+    )
     assert built.setup.record.init["loaded"] == ["kinds/embeddings", "logits/bias"]
     assert built.setup.record.init["not_loaded"]["norm/gamma"] == "[4] there, [5] here"
 
