@@ -13,8 +13,8 @@ from pipeline.base.errors import InputError
 from pipeline.base.files import sha256
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.exporting import export
-from pipeline.retraining.parity import float32_twin
 from pipeline.training.engine.checkpoint import load_tensors
+from pipeline.training.engine.precision import FLOAT32
 from pipeline.training.experiment import model as model_lib
 from pipeline.training.experiment import restore
 from pipeline.training.parity import subject
@@ -97,7 +97,13 @@ def test_the_first_step_has_the_weights_of_the_source_bit_for_bit(first, dataset
 
 @pytest.mark.slow
 def test_a_wider_layer_begins_anew_and_the_rest_does_not(first, dataset, tmp_path):
-    built = begun(request(dataset, tmp_path / "run", **{"init.source": str(first), "model": {"width": 5}}))
+    built = begun(
+        request(
+            dataset,
+            tmp_path / "run",
+            **{"init.source": str(first), "model": {"name": "normalised", "width": 5}},
+        )
+    )
     assert built.setup.record.init["loaded"] == ["kinds/embeddings", "logits/bias"]
     assert built.setup.record.init["not_loaded"]["norm/gamma"] == "[4] there, [5] here"
 
@@ -187,7 +193,7 @@ def test_later_commands_never_need_the_source(first, dataset, tmp_path, monkeypa
     shutil.rmtree(gone)
     restored = restore.restore_model(tmp_path / "run")
     export.export_model(export.trained(restored), tmp_path / "export")
-    assert float32_twin(restored).get_weights()
+    assert len(restored.new_model(FLOAT32).trainable_variables) == 3  # parity's twin
     found = Replay(tmp_path / "run", checkpoint=0).step(0, examples=4)
     before, train = restore.restore_model(first), rows(200, seed=0)
     some = [train[each.record.number] for each in found.examples]
