@@ -130,15 +130,14 @@ class _File:
     def _answers(self, inputs: _Arrays) -> _Arrays:
         """Returns the answers to all rows, and to the first one alone, which stands behind them."""
         given, answered = self.scratch / "inputs.npz", self.scratch / "answers.npz"
-        np.savez(given, **inputs)
+        runtimes.save(given, inputs)
         files = map(str, (self.path, given, answered))
         command = [sys.executable, "-m", runtimes.__name__, self.format, *files]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             raise UnsuitableError(f"a file that {self.runtime.name} does not run ({lines[-1]})")
-        with np.load(answered) as stored:
-            return dict(stored)
+        return runtimes.load(answered)
 
 
 def in_float32(model: keras.Model) -> keras.Model:

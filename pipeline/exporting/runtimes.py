@@ -96,16 +96,31 @@ def require(formats: Sequence[str], *, setting: str) -> None:
             )
 
 
+# --- Arrays on their way to the process that runs a model, and back.
+
+_PREFIX = "array "  # numpy.savez has arguments of its own, such as `file`
+
+
+def save(path: pathlib.Path, arrays: Arrays) -> None:
+    """Writes arrays whose names are any text."""
+    np.savez(path, **{f"{_PREFIX}{name}": values for name, values in arrays.items()})
+
+
+def load(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """Reads what `save` wrote."""
+    with np.load(path) as stored:
+        return {name.removeprefix(_PREFIX): values for name, values in stored.items()}
+
+
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
     """Answers all rows at once, and the first one alone, which stands behind them."""
-    runtime, model, inputs_path, answers_path = argv[1:]
-    with np.load(inputs_path) as stored:
-        inputs = dict(stored)
-    answer, path = RUNTIMES[runtime].answer, pathlib.Path(model)
-    together = answer(path, inputs)
-    alone = answer(path, {name: values[:1] for name, values in inputs.items()})
-    np.savez(answers_path, **{name: np.concatenate([together[name], alone[name]]) for name in together})
+    runtime, *paths = argv[1:]
+    model, given, answered = map(pathlib.Path, paths)
+    inputs, answer = load(given), RUNTIMES[runtime].answer
+    together = answer(model, inputs)
+    alone = answer(model, {name: values[:1] for name, values in inputs.items()})
+    save(answered, {name: np.concatenate([together[name], alone[name]]) for name in together})
 
 
 if __name__ == "__main__":

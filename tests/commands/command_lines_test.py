@@ -1,4 +1,4 @@
-"""All thirteen commands answer a wrong command line and Ctrl-C alike: one line, an exit code, no traceback.
+"""All fourteen commands answer a wrong command line and Ctrl-C alike: one line, an exit code, no traceback.
 
 Those that need no TensorFlow to answer must not import it: here its import fails.
 """
@@ -75,6 +75,11 @@ COMMANDS = {
         wrong_type="--output",
         lacking=(["--output=new"], "--workdir"),
         unreadable=["--workdir=nowhere", "--output=new"],
+    ),
+    "pipeline.compare": Commanded(
+        wrong_type="--html",
+        lacking=([], "--runs"),
+        unreadable=["--runs=nowhere"],
     ),
     "pipeline.replay": Commanded(
         wrong_type="--step=first",

@@ -171,6 +171,15 @@ def test_an_unknown_format_and_a_package_that_is_not_installed_are_named(monkeyp
         runtimes.require(["onnx"], setting="--format")
 
 
+def test_arrays_of_any_name_reach_the_process_that_runs_a_model(tmp_path):
+    arrays = {"file": np.arange(3), "allow_pickle": np.ones((2, 1), "float32"), "a/b": np.zeros(0)}
+    runtimes.save(tmp_path / "some.npz", arrays)
+    found = runtimes.load(tmp_path / "some.npz")
+    assert list(found) == list(arrays)
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(found[name], values, strict=True)
+
+
 # --- model.keras
 
 
@@ -208,9 +217,8 @@ class Secretive(keras.layers.Layer):
 
 def test_a_model_that_keras_cannot_write_down_is_exported_without_the_file(tmp_path):
     trained = small_model(write_people(tmp_path / "1.0.0"))
-    numeric, categories = trained.model.inputs
     outputs = Secretive(lambda values: values * 2)(trained.model.outputs[0])
-    model = keras.Model({"numeric": numeric, "categories": categories}, outputs)
+    model = keras.Model({each.name: each for each in trained.model.inputs}, outputs)
     document = export.export_model(dataclasses.replace(trained, model=model), tmp_path / "model")
     assert "left_out" in document["formats"]["keras"], json.dumps(document["formats"])
     assert not (tmp_path / "model" / "model.keras").exists()

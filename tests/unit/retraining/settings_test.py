@@ -30,6 +30,7 @@ def parsed(**keys):
         ({"holdout__kind": "test"}, r"config\.holdout\.kind"),
         ({"train__start": "warm"}, r"config\.train\.start: received 'warm'; expected scratch or champion"),
         ({"train__config": "nowhere.py"}, r"config\.train\.config"),
+        ({"export__formats": ("tflite",)}, r"config\.export\.formats: received 'tflite'; expected .* litert"),
         ({"triggers__cron": "every day"}, r"config\.triggers\.cron.*0 3"),
         ({"window__last": -1}, r"config\.window\.last: received -1; expected a number from 0 on"),
         ({"keep__versions": 0}, r"config\.keep\.versions"),

@@ -24,8 +24,8 @@ RECORD = RunRecord(
     total_steps=38,
 )
 KEYS = (
-    "command dataset dataset_digest spans order update augmentation warm_start init config_file config model code "
-    "mixture_digests strategy replicas devices precision versions machine jit_compile total_steps "
+    "command dataset dataset_digest spans order update augmentation warm_start init config_file config "
+    "model code mixture_digests strategy replicas devices precision versions machine jit_compile total_steps "
     "damaged_records parameters started finished steps seconds bad_steps lengthened files digest"
 )
 
