@@ -102,7 +102,8 @@ def _moments_of_all(
 
 # --- Sums over replicas. TensorFlow's `ReplicaContext.all_reduce` wraps the sum in a custom gradient, which
 # looks for variables behind its result: through the sum, in the whole graphs of the other replicas. With
-# shared statistics, tracing is then quadratic in the depth (2.21, measured: docs/measurements.md).
+# shared statistics, tracing is then quadratic in the depth (2.21, two replicas, measured: 10, 20, 40 layers
+# take 4, 16 and 94 s of CPU).
 
 
 def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
