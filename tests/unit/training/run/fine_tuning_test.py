@@ -131,7 +131,7 @@ def test_a_frozen_backbone_and_its_statistics_end_as_they_began(first, frozen):
     assert not np.array_equal(before["logits/kernel"], after["logits/kernel"])
     saved = load_tensors(frozen / "checkpoints" / "step-00000020")
     assert sum(name.startswith("ema/") for name in saved) == 3
-    assert sum(name.startswith("optimizer/") for name in saved) == 2 + 2 * 3
+    assert sum(name.startswith("optimizer/") for name in saved) == 1 + 2 * 3  # of the step, and two moments
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_what_was_loaded_stands_in_run_json_and_on_the_page(first, frozen):
     assert f"{first}, SHA-256 {sha256(manifest)[:12]}" in page
 
 
-class _KilledError(Exception):
+class _KilledError(BaseException):  # no Exception: the model is of this file, too, and would be blamed
     """What takes the place of kill -9 inside one process."""
 
 
