@@ -162,6 +162,10 @@ benchmark-window: install  ## What reading 30 spans as one costs beside one data
 benchmark-hosts: install  ## What each of 64 hosts reads and pays for an example beside one host alone; seven minutes.
 	.venv/bin/python -m benchmarks.hosts --scratch=$(BENCHMARK_DATA)/small
 
+.PHONY: benchmark-source
+benchmark-source: install peers  ## What a row costs through penstock's source, beside Grain, ArrayRecord and torch; two minutes.
+	.venv/bin/python -m benchmarks.source --scratch=$(BENCHMARK_DATA)/source
+
 .PHONY: peers
 peers: build/peers/.installed  ## Install what `make benchmark-input` and `benchmark-train` compare with into build/peers: 6 GB.
 
