@@ -16,7 +16,7 @@ from ml_collections import ConfigDict, config_dict, config_flags
 from pipeline.base.errors import InputError, answer, did_you_mean
 
 _CONFIG = "config"
-OPEN = "model"  # the section whose keys are not listed: any keyword argument of a model's function
+OPEN = ("model", "loss", "optimizer")  # sections that take any keyword argument of the code that they name
 _CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
 
@@ -37,23 +37,17 @@ def _argv() -> Sequence[str]:
 
 
 def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
-    """Declares the keys of the section `model` that only the command line has: they are a function's own.
+    """Declares keys of the sections OPEN that only the command line has: they are a function's own arguments.
 
     Their values are read as Python literals, and as text where they are none. Where the command line names
-    another model than the file, the file's arguments are none of it, and are dropped.
+    another model, loss or optimizer than the file, the file's arguments are none of it, and are dropped.
     """
-    if not isinstance(config.get(OPEN), ConfigDict):
-        return config
-    flag = f"--config.{OPEN}.name="
-    names = [each.removeprefix(flag) for each in argv if each.startswith(flag)]
-    if names and names[-1] != config[OPEN].get("name"):
-        kept = {key.split(".")[1] for key in _overridden([*argv, *_argv()]) if key.startswith(f"{OPEN}.")}
-        with config.unlocked():
-            for name in set(config[OPEN]) - kept - {"name"}:
-                del config[OPEN][name]
+    sections = [section for section in OPEN if isinstance(config.get(section), ConfigDict)]
+    for section in sections:
+        _drop_arguments_of_another(config, section, argv)
     for key in _overridden(argv):
         *groups, name = key.split(".")
-        if groups[:1] != [OPEN]:
+        if not groups or groups[0] not in sections:
             continue
         with config.unlocked():
             place = config
@@ -64,6 +58,18 @@ def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
             if isinstance(place, ConfigDict) and name not in place:
                 place[name] = config_dict.placeholder(object)
     return config
+
+
+def _drop_arguments_of_another(config: ConfigDict, section: str, argv: Sequence[str]) -> None:
+    flag = f"--config.{section}.name="
+    names = [each.removeprefix(flag) for each in argv if each.startswith(flag)]
+    if not names or names[-1] == config[section].get("name"):
+        return
+    given = {key.split(".")[1] for key in _overridden([*argv, *_argv()]) if key.startswith(f"{section}.")}
+    known = set(get_config(str(_CONFIGS / "base.py"))[section])
+    with config.unlocked():
+        for name in set(config[section]) - given - known:
+            del config[section][name]
 
 
 def _overridden(argv: Sequence[str]) -> list[str]:
@@ -151,7 +157,7 @@ def swept(config: ConfigDict, values: Mapping[str, str]) -> ConfigDict:
 def _check_swept(config: ConfigDict, values: Mapping[str, str]) -> None:
     known = [name for name, _ in config_leaves(config.to_dict())]
     for key in values:
-        if key not in known and not key.startswith(f"{OPEN}."):
+        if key not in known and key.partition(".")[0] not in OPEN:
             raise _no_such_key(f"--sweep=config.{key}", key, known, form="config.{}")
 
 

@@ -16,8 +16,8 @@ import tensorflow as tf
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.data.schema.feature_types import Label
+from pipeline.training.experiment import code
 from pipeline.training.experiment import config as config_lib
-from pipeline.training.experiment import named
 from pipeline.training.tasks.objective import LossOfExamples
 from pipeline.training.tasks.registry import task_of
 
@@ -41,8 +41,8 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
     """
     if not args.name:
         return None
-    name, inline = named.call(args.name, key=_KEY)
-    found = named.resolve(name, key=_KEY, library=_LIBRARY)
+    name, inline = code.call(args.name, key=_KEY)
+    found = code.resolve(name, key=_KEY, library=_LIBRARY, place=args.place)
     arguments = {**args.options, **inline}
     of_examples = _of(found, name, arguments, label)
 
@@ -58,9 +58,9 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
 
 def _of(found: Callable, name: str, arguments: Mapping[str, object], label: Label) -> LossOfExamples:
     if isinstance(found, type) and issubclass(found, keras.losses.Loss):
-        made = named.build(found, _with_logits(found) | arguments, name=name, key=_KEY)
+        made = code.build(found, _with_logits(found) | arguments, name=name, key=_KEY)
         return _fed(made.call, label, sparse="Sparse" in found.__name__, takes_logits=_takes_logits(found))
-    named.require_arguments(found, arguments, name=name, key=_KEY)
+    code.require_arguments(found, arguments, name=name, key=_KEY)
     if not found.__module__.startswith("keras."):
         return lambda labels, logits: found(labels, logits, **arguments)
     whole = _with_logits(found) | arguments
