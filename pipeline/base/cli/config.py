@@ -130,13 +130,13 @@ def get_config(path: str) -> ConfigDict:
     return runpy.run_path(config_file(path))["get_config"]()
 
 
-def swept(config: ConfigDict, values: Mapping[str, str]) -> ConfigDict:
+def swept(config: ConfigDict, values: Mapping[str, str], *, flag: str = "--sweep") -> ConfigDict:
     """A copy of the config with other values, each written as behind `--config.KEY=`.
 
     Raises:
-      InputError: the config has no such key, or a value is not of its type; --sweep is named.
+      InputError: the config has no such key, or a value is not of its type; the flag is named.
     """
-    _check_swept(config, values)
+    _check_swept(config, values, flag)
     argv = ["sweep", *(f"--config.{key}={value}" for key, value in values.items())]
     copied = _with_open_keys(config.copy_and_resolve_references(), argv)
     holders = flags.FlagValues()
@@ -147,18 +147,18 @@ def swept(config: ConfigDict, values: Mapping[str, str]) -> ConfigDict:
             return holder.value
     except flags.Error as error:
         raise InputError(
-            f"--sweep={' '.join(argv[1:])}",
+            f"{flag}={' '.join(argv[1:])}",
             received=" ".join(str(error).split()),
             expected="values of the type of the config's own",
             action="--help lists the keys and their types.",
         ) from None
 
 
-def _check_swept(config: ConfigDict, values: Mapping[str, str]) -> None:
+def _check_swept(config: ConfigDict, values: Mapping[str, str], flag: str) -> None:
     known = [name for name, _ in config_leaves(config.to_dict())]
     for key in values:
         if key not in known and key.partition(".")[0] not in OPEN:
-            raise _no_such_key(f"--sweep=config.{key}", key, known, form="config.{}")
+            raise _no_such_key(f"{flag}=config.{key}", key, known, form="config.{}")
 
 
 def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
