@@ -34,8 +34,8 @@ import tensorflow as tf
 
 
 def softly(labels, logits, power=1.0):
-    found = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    return found**power
+    labels = tf.cast(labels, tf.float32)
+    return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits[:, 0]) ** power
 
 
 def hits(labels, predictions, weights):

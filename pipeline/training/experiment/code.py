@@ -38,6 +38,7 @@ class Code:
 
     Attributes:
       name: as the config has it, without arguments.
+      key: where it has it, such as `--config.loss.name`.
       where: as errors say where to correct it.
       record: what run.json says of it; empty for a model of the registry, whose version is Penstock's.
       load: function () → the function or class. It runs the code.
@@ -46,11 +47,17 @@ class Code:
     """
 
     name: str
+    key: str
     where: str
     load: Callable[[], Callable[..., object]]
     record: Mapping[str, object] = dataclasses.field(default_factory=dict)
     files: tuple[pathlib.Path, ...] = ()
     is_library: bool = False
+
+    @property
+    def thing(self) -> str:
+        """How errors name it."""
+        return f"{self.key}={self.name}"
 
     def owns(self, file: str) -> bool:
         """Returns whether the code is in a file: where errors point to."""
@@ -101,13 +108,14 @@ def find(name: str, *, key: str, place: Place = ANYWHERE, more: Mapping[str, obj
     )
     code = Code(
         name=name,
+        key=key,
         where=f"{library.name} {library.version}" if library else str(file),
         load=lambda: _loaded(module, attribute, thing, folder, file),
         record={**of, **(more or {})},
         files=tuple(folder / each for each in digests),
         is_library=bool(library),
     )
-    require_recorded(code, key=key, place=place)
+    require_recorded(code, place)
     return code
 
 
@@ -139,11 +147,11 @@ def records(experiment: Experiment) -> dict[str, Mapping[str, object]]:
     return {name: find(name, key=key, place=place).record for name, key in names.items() if is_named(name)}
 
 
-def require_recorded(code: Code, *, key: str, place: Place) -> None:
+def require_recorded(code: Code, place: Place) -> None:
     """Raises InputError where the code is not what run.json says of it."""
     for change in _changes(place.recorded.get(code.name, code.record), code.record):
         raise InputError(
-            f"{key}={code.name}",
+            code.thing,
             received=change,
             expected="the code that the run began with, whose digest run.json holds; nothing was imported",
             action="Put that version back, in its folder or in one of PYTHONPATH, or train in an empty "

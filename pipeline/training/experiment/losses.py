@@ -18,6 +18,7 @@ from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.experiment import code
 from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment.code import Code
 from pipeline.training.tasks.objective import LossOfExamples
 from pipeline.training.tasks.registry import task_of
 
@@ -54,6 +55,12 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
 
     _try(losses, name, label)
     return losses
+
+
+def code_of(args: config_lib.OwnLoss) -> Code | None:
+    """The code of a loss that stands in a module; None: the task's own, or a plain name of Keras."""
+    name, _ = code.call(args.name, key=_KEY)
+    return code.find(name, key=_KEY, place=args.place) if code.is_named(name) else None
 
 
 def _of(found: Callable, name: str, arguments: Mapping[str, object], label: Label) -> LossOfExamples:
@@ -101,7 +108,7 @@ def _fed(
 def _try(losses: LossOfExamples, name: str, label: Label) -> None:
     """Raises InputError for a loss of other than one number an example, before anything is trained."""
     thing, size = f"{_KEY}={name}", task_of(label).logits(label)
-    labels = tf.zeros([_TRIED], tf.int32 if label.classes else tf.float32)
+    labels = tf.range(_TRIED) % len(label.classes) if label.classes else tf.zeros([_TRIED])
     try:
         found = losses(labels, tf.zeros([_TRIED, size]))
     except Exception as error:

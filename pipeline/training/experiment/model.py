@@ -104,7 +104,7 @@ def _require_model(code: Code, made: object) -> keras.Model:
     if isinstance(made, keras.Model):
         return made
     raise _error(
-        f"--config.model.name={code.name}",
+        code.thing,
         f"an object of the class {type(made).__name__}",
         "a keras.Model",
         action=f"In {code.where}, return a keras.Model, such as keras.Model(inputs, outputs).",
@@ -116,7 +116,7 @@ def _require_logits(code: Code, model: keras.Model, outputs: int) -> None:
 
     A loss of fewer bits stands still, and so would the export; one of another shape may pair wrongly.
     """
-    thing, correct = f"--config.model.name={code.name}", f"Correct the model, in {code.where}."
+    thing, correct = code.thing, f"Correct the model, in {code.where}."
     logits = model.output
     if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, outputs):
         received = f"of shape {list(logits.shape)}" if isinstance(logits, keras.KerasTensor) else repr(logits)
@@ -197,17 +197,17 @@ _OTHERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(pathl
 
 
 @contextlib.contextmanager
-def naming_layer(code: Code, options: config_lib.Values | None = None) -> Iterator[None]:
-    """Raises InputError where the code of a model fails in the block: its layer, file and line."""
+def naming_layer(code: Code | None, options: config_lib.Values | None = None) -> Iterator[None]:
+    """Raises InputError where the code of a model or a loss fails in the block: its layer, file and line."""
     try:
         yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
+        if code is None or type(error).__name__ == "ResourceExhaustedError":  # a device's memory, no mistake
+            raise
         frames = list(traceback.walk_tb(error.__traceback__))
         own = [each for each in frames if _is_of_model(each[0], code)]
-        if type(error).__name__ == "ResourceExhaustedError":  # a device's memory, no mistake
-            raise
         if found := _graph_error(code, error):
             raise found from None
         if own:
@@ -255,15 +255,16 @@ def _line(text: str) -> str:
 def _failed(code: Code, where: str, error: Exception, said: str, *, file: str, line: int) -> InputError:
     action = f"Correct {file}, line {line}."
     if code.is_library:
-        action = "Choose other values of --config.model, or another size of the data."
+        section = code.key.rpartition(".")[0]
+        action = f"Choose other values of {section}, or another size of the data."
     if _PRECISIONS.search(said):
         action += (
             " A layer casts what is not its input to self.compute_dtype; --precision=float32 needs no cast."
         )
     return _error(
-        f"--config.model.name={code.name}{where}",
+        f"{code.thing}{where}",
         f"{type(error).__name__}: {said}",
-        "a model that can be built and run",
+        "code that can be run",
         action=action,
     )
 

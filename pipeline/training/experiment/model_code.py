@@ -39,7 +39,7 @@ def locate(args: config_lib.Model) -> Code:
     from models.registry import MODELS  # here: a plan of retraining reads digests without TensorFlow
 
     if args.name in MODELS:
-        return Code(name=args.name, where="models/", load=lambda: MODELS[args.name])
+        return Code(name=args.name, key=_KEY, where="models/", load=lambda: MODELS[args.name])
     raise unknown_name(
         _KEY,
         args.name,
@@ -85,12 +85,13 @@ def _saved(args: config_lib.Model) -> Code:
     _require_harmless(args.name, file)
     code = Code(
         name=args.name,
+        key=_KEY,
         where=str(file),
         load=lambda: functools.partial(_loaded, args.name, file),
         record={"file": str(file), "sha256": digest},
         files=(file,),
     )
-    code_lib.require_recorded(code, key=_KEY, place=args.place)
+    code_lib.require_recorded(code, args.place)
     return code
 
 

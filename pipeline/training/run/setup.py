@@ -26,6 +26,7 @@ from pipeline.training.experiment import (
     evaluation_splits,
     example_weights,
     first_weights,
+    losses,
     metrics,
     model_code,
     optimizer,
@@ -64,6 +65,7 @@ class Setup:
     precision: Precision
     jit_compile: bool
     model_code: Code
+    loss_code: Code | None  # of a loss that code names
     cadence: Cadence
     objective: Objective
     metrics: Mapping[str, Callable[[], Accumulator]]  # that the config names, beside the task's
@@ -133,6 +135,7 @@ def decide(request: Request) -> Setup:
         precision=precision,
         jit_compile=jit_compile,
         model_code=found,
+        loss_code=losses.code_of(experiment.own_loss),
         cadence=cadence,
         objective=objective,
         metrics=metrics.build(experiment.evaluation.metrics, schema.label, place=experiment.evaluation.place),
