@@ -142,7 +142,8 @@ def test_own_code_trains_goes_on_is_exported_and_replayed(command, tmp_path):
     command("conform", f"--config={mine / 'config.py'}", f"--dataset={dataset}")
     command(
         "train",
-        *(each.replace("run", "sweep") if "workdir" in each else each for each in given),
+        *given[:2],
+        f"--workdir={tmp_path / 'sweep'}",
         "--config.train.steps=4",
         "--sweep=config.loss.power=1.0,2.0;config.model.width=4",
     )
