@@ -8,7 +8,7 @@ import re
 import runpy
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from absl import flags
 from ml_collections import ConfigDict, config_dict, config_flags
@@ -42,9 +42,7 @@ def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
     Their values are read as Python literals, and as text where they are none. Where the command line names
     another model, loss or optimizer than the file, the file's arguments are none of it, and are dropped.
     """
-    sections = [section for section in OPEN if isinstance(config.get(section), ConfigDict)]
-    for section in sections:
-        _drop_arguments_of_another(config, section, argv)
+    sections = _open_sections(config, argv)
     for key in _overridden(argv):
         *groups, name = key.split(".")
         if not groups or groups[0] not in sections:
@@ -60,15 +58,29 @@ def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
     return config
 
 
-def _drop_arguments_of_another(config: ConfigDict, section: str, argv: Sequence[str]) -> None:
-    flag = f"--config.{section}.name="
-    names = [each.removeprefix(flag) for each in argv if each.startswith(flag)]
-    if not names or names[-1] == config[section].get("name"):
-        return
+def _open_sections(config: ConfigDict, argv: Sequence[str]) -> list[str]:
+    """The sections where any key may stand; the file's arguments of another name are dropped.
+
+    Where a section has keys of its own besides, as `optimizer` has, only code takes more of them: what is
+    named `module:function`, or in capitals, as classes are.
+    """
+    found, keys = [], get_config(str(_CONFIGS / "base.py"))
+    for section in OPEN:
+        if not isinstance(config.get(section), ConfigDict):
+            continue
+        flag, in_file = f"--config.{section}.name=", str(config[section].get("name", ""))
+        name = next((each.removeprefix(flag) for each in reversed(argv) if each.startswith(flag)), in_file)
+        if name != in_file:
+            _drop(config, section, besides=set(keys[section]), argv=argv)
+        if set(keys[section]) == {"name"} or ":" in name or name[:1].isupper():
+            found.append(section)
+    return found
+
+
+def _drop(config: ConfigDict, section: str, *, besides: Set[str], argv: Sequence[str]) -> None:
     given = {key.split(".")[1] for key in _overridden([*argv, *_argv()]) if key.startswith(f"{section}.")}
-    known = set(get_config(str(_CONFIGS / "base.py"))[section])
     with config.unlocked():
-        for name in set(config[section]) - given - known:
+        for name in set(config[section]) - given - besides:
             del config[section][name]
 
 
@@ -136,9 +148,9 @@ def swept(config: ConfigDict, values: Mapping[str, str], *, flag: str = "--sweep
     Raises:
       InputError: the config has no such key, or a value is not of its type; the flag is named.
     """
-    _check_swept(config, values, flag)
     argv = ["sweep", *(f"--config.{key}={value}" for key, value in values.items())]
     copied = _with_open_keys(config.copy_and_resolve_references(), argv)
+    _check_swept(copied, values, flag)
     holders = flags.FlagValues()
     try:
         with clear_config_errors(argv):
@@ -157,7 +169,7 @@ def swept(config: ConfigDict, values: Mapping[str, str], *, flag: str = "--sweep
 def _check_swept(config: ConfigDict, values: Mapping[str, str], flag: str) -> None:
     known = [name for name, _ in config_leaves(config.to_dict())]
     for key in values:
-        if key not in known and key.partition(".")[0] not in OPEN:
+        if key not in known:
             raise _no_such_key(f"{flag}=config.{key}", key, known, form="config.{}")
 
 

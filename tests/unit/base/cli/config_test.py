@@ -70,7 +70,7 @@ def test_a_config_of_ours_is_found_from_any_folder_unless_the_user_has_one_of_it
 def test_arguments_of_named_code_come_from_the_command_line_and_go_with_another_name():
     whole = base.get_config()
     with whole.unlocked():
-        whole.loss.delta, whole.optimizer.beta_1 = 2.0, 0.5
+        whole.loss.delta, whole.optimizer.name, whole.optimizer.beta_1 = 2.0, "Adamax", 0.5
     same = config.swept(whole, {"loss.delta": "3", "loss.power": "1.5", "optimizer.rho": "some"})
     assert same.loss.to_dict() == {"name": "", "delta": 3.0, "power": 1.5}
     assert (same.optimizer.beta_1, same.optimizer.rho) == (0.5, "some")
