@@ -13,6 +13,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     signals.handle_signals()
 
 import pathlib
+import re
 from collections.abc import Sequence
 
 from absl import flags
@@ -39,8 +40,8 @@ _EXAMPLE_WEIGHTS = flags.DEFINE_string(
 _METRICS = flags.DEFINE_multi_string(
     "metrics",
     [],
-    "NAME: one more metric, such as f1, precision@0.3, ece or keras.metrics:FBetaScore(threshold=0.5, "
-    "average='macro'); repeat the flag for several. config.evaluation.metrics takes the same names.",
+    "NAME,…: more metrics, such as f1, precision@0.3, ece or keras.metrics:FBetaScore(threshold=0.5, "
+    "average='macro'). config.evaluation.metrics takes the same names.",
 )
 _BATCH = flags.DEFINE_integer(
     "batch",
@@ -53,6 +54,7 @@ _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write all metrics to it, as JSON.")
 
+_COMMA = re.compile(r",(?![^(]*\))")  # between names, not between the arguments of one
 
 COMMAND = Command(
     name="pipeline.evaluate",
@@ -88,7 +90,7 @@ def main(argv: Sequence[str]) -> None:
         batch=_BATCH.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
         weighted_by=_EXAMPLE_WEIGHTS.value,
-        metrics=_METRICS.value,
+        metrics=[each.strip() for names in _METRICS.value for each in _COMMA.split(names)],
     )
     if _JSON.value:
         files.write_json(_JSON.value, result)

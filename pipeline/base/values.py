@@ -19,7 +19,8 @@ def value_at(values: Values, key: str) -> object:
 
 def section(kind: type[_Section], values: Values) -> _Section:
     """Makes a dataclass of the values that it has fields for; lists become tuples."""
-    given = {field.name: values[field.name] for field in dataclasses.fields(kind)}
+    needed = (field.name for field in dataclasses.fields(kind))
+    given = {name: values[name] for name in needed if name in values}
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 

@@ -42,7 +42,7 @@ def get_config() -> Config:
     config.augmentation = dataclasses.asdict(augmentation.Augmentation())
 
     # `name` is empty for the task's own loss, or one of keras.losses, or module:function; the rest are its
-    # arguments, as in --config.loss.name=Huber and config.loss.delta = 2.0.
+    # arguments, as in --config.loss.name=Huber --config.loss.delta=2.
     config.loss = {"name": ""}
 
     config.train = {}

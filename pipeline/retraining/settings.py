@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from croniter import CroniterBadDateError, croniter
+from ml_collections import ConfigDict
 
 from pipeline.base.cli import config
 from pipeline.base.errors import InputError, did_you_mean
@@ -26,6 +27,8 @@ from pipeline.retraining.datasets import Sources
 from pipeline.retraining.parity_result import ParityLimits
 from pipeline.retraining.records import Root
 from pipeline.serving.result import Limits
+from pipeline.training.experiment import config as experiment_lib
+from pipeline.training.experiment import model_code
 
 LATER, SPLIT = "later", "split"
 SCRATCH, CHAMPION = "scratch", "champion"
@@ -172,7 +175,7 @@ class Settings:
         """Digests the settings that change the work or the decision of a cycle, and the experiment.
 
         Raises:
-          InputError: the experiment's file gives no config.
+          InputError: the experiment's file gives no config, or names code that there is not.
         """
         values = {
             key: self.given[key] for key in ("holdout", "export", "gate", "gate_anchor", "parity", "infra")
@@ -181,7 +184,11 @@ class Settings:
         path = pathlib.Path(self.train.config)
         if not path.is_file():
             raise _wrong("train.config", self.train.config, _RULES["train.config"][1])
-        values["experiment"] = [hashlib.sha256(path.read_bytes()).hexdigest(), _values(path)]
+        values["experiment"] = [
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            json.loads(_experiment(path).to_json_best_effort()),
+            _code(path, self.train.flags),
+        ]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -339,10 +346,23 @@ def _is_texts(value: object) -> bool:
     return is_list and all(_is_text(one) for one in value)
 
 
-def _values(path: pathlib.Path) -> dict:
+def _code(path: pathlib.Path, flags: Sequence[str]) -> list[object]:
+    """What is known of the own code of an experiment, as training finds it, without where it lies."""
+    given = (flag.lstrip("-").removeprefix("config.") for flag in flags if flag.startswith("--config."))
+    values = dict(each.split("=", 1) for each in given if "=" in each)
+    whole = config.swept(_experiment(path), values, flag="config.train.flags")
+    records = model_code.records(experiment_lib.parse(whole.to_dict(), config_file=str(path)))
+    places = ("folder", "file")
+    return [
+        [name, {key: each for key, each in record.items() if key not in places}]
+        for name, record in sorted(records.items())
+    ]
+
+
+def _experiment(path: pathlib.Path) -> ConfigDict:
     """Returns the values of an experiment, most of which come from files such as configs/base.py."""
     try:
-        return json.loads(config.get_config(str(path)).to_json_best_effort())
+        return config.get_config(str(path))
     except Exception as error:  # any kind: it is the user's code
         raise InputError(
             f"config.train.config={path}",

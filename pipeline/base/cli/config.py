@@ -8,7 +8,7 @@ import re
 import runpy
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from absl import flags
 from ml_collections import ConfigDict, config_dict, config_flags
@@ -16,7 +16,7 @@ from ml_collections import ConfigDict, config_dict, config_flags
 from pipeline.base.errors import InputError, answer, did_you_mean
 
 _CONFIG = "config"
-OPEN = "model"  # the section whose keys are not listed: any keyword argument of a model's function
+OPEN = ("model", "loss", "optimizer")  # sections that take any keyword argument of the code that they name
 _CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
 
@@ -37,23 +37,15 @@ def _argv() -> Sequence[str]:
 
 
 def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
-    """Declares the keys of the section `model` that only the command line has: they are a function's own.
+    """Declares keys of the sections OPEN that only the command line has: they are a function's own arguments.
 
     Their values are read as Python literals, and as text where they are none. Where the command line names
-    another model than the file, the file's arguments are none of it, and are dropped.
+    another model, loss or optimizer than the file, the file's arguments are none of it, and are dropped.
     """
-    if not isinstance(config.get(OPEN), ConfigDict):
-        return config
-    flag = f"--config.{OPEN}.name="
-    names = [each.removeprefix(flag) for each in argv if each.startswith(flag)]
-    if names and names[-1] != config[OPEN].get("name"):
-        kept = {key.split(".")[1] for key in _overridden([*argv, *_argv()]) if key.startswith(f"{OPEN}.")}
-        with config.unlocked():
-            for name in set(config[OPEN]) - kept - {"name"}:
-                del config[OPEN][name]
+    sections = _open_sections(config, argv)
     for key in _overridden(argv):
         *groups, name = key.split(".")
-        if groups[:1] != [OPEN]:
+        if not groups or groups[0] not in sections:
             continue
         with config.unlocked():
             place = config
@@ -64,6 +56,32 @@ def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
             if isinstance(place, ConfigDict) and name not in place:
                 place[name] = config_dict.placeholder(object)
     return config
+
+
+def _open_sections(config: ConfigDict, argv: Sequence[str]) -> list[str]:
+    """The sections where any key may stand; the file's arguments of another name are dropped.
+
+    Where a section has keys of its own besides, as `optimizer` has, only code takes more of them: what is
+    named `module:function`, or in capitals, as classes are.
+    """
+    found, keys = [], get_config(str(_CONFIGS / "base.py"))
+    for section in OPEN:
+        if not isinstance(config.get(section), ConfigDict):
+            continue
+        flag, in_file = f"--config.{section}.name=", str(config[section].get("name", ""))
+        name = next((each.removeprefix(flag) for each in reversed(argv) if each.startswith(flag)), in_file)
+        if name != in_file:
+            _drop(config, section, besides=set(keys[section]), argv=argv)
+        if set(keys[section]) == {"name"} or ":" in name or name[:1].isupper():
+            found.append(section)
+    return found
+
+
+def _drop(config: ConfigDict, section: str, *, besides: Set[str], argv: Sequence[str]) -> None:
+    given = {key.split(".")[1] for key in _overridden([*argv, *_argv()]) if key.startswith(f"{section}.")}
+    with config.unlocked():
+        for name in set(config[section]) - given - besides:
+            del config[section][name]
 
 
 def _overridden(argv: Sequence[str]) -> list[str]:
@@ -124,15 +142,15 @@ def get_config(path: str) -> ConfigDict:
     return runpy.run_path(config_file(path))["get_config"]()
 
 
-def swept(config: ConfigDict, values: Mapping[str, str]) -> ConfigDict:
+def swept(config: ConfigDict, values: Mapping[str, str], *, flag: str = "--sweep") -> ConfigDict:
     """A copy of the config with other values, each written as behind `--config.KEY=`.
 
     Raises:
-      InputError: the config has no such key, or a value is not of its type; --sweep is named.
+      InputError: the config has no such key, or a value is not of its type; the flag is named.
     """
-    _check_swept(config, values)
     argv = ["sweep", *(f"--config.{key}={value}" for key, value in values.items())]
     copied = _with_open_keys(config.copy_and_resolve_references(), argv)
+    _check_swept(copied, values, flag)
     holders = flags.FlagValues()
     try:
         with clear_config_errors(argv):
@@ -141,18 +159,18 @@ def swept(config: ConfigDict, values: Mapping[str, str]) -> ConfigDict:
             return holder.value
     except flags.Error as error:
         raise InputError(
-            f"--sweep={' '.join(argv[1:])}",
+            f"{flag}={' '.join(argv[1:])}",
             received=" ".join(str(error).split()),
             expected="values of the type of the config's own",
             action="--help lists the keys and their types.",
         ) from None
 
 
-def _check_swept(config: ConfigDict, values: Mapping[str, str]) -> None:
+def _check_swept(config: ConfigDict, values: Mapping[str, str], flag: str) -> None:
     known = [name for name, _ in config_leaves(config.to_dict())]
     for key in values:
-        if key not in known and not key.startswith(f"{OPEN}."):
-            raise _no_such_key(f"--sweep=config.{key}", key, known, form="config.{}")
+        if key not in known:
+            raise _no_such_key(f"{flag}=config.{key}", key, known, form="config.{}")
 
 
 def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:

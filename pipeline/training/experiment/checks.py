@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature_types import Label
-from pipeline.training.experiment import metrics, named
+from pipeline.training.experiment import code, metrics
 from pipeline.training.experiment.config import Experiment
 from pipeline.training.state.checkpoints import Kept
 from pipeline.training.tasks.registry import WEIGHTED, task_of
@@ -75,7 +75,7 @@ def check_keep_best(text: str, logged: Sequence[str], *, lacking: str = "", more
     """
     direction, metric = _direction(text)
     key = metric.removeprefix(_VALIDATION).removeprefix(WEIGHTED)
-    if not direction and key in metrics.keys([each for each in more if named.is_named(each)]):
+    if not direction and key in metrics.keys([each for each in more if code.is_named(each)]):
         raise InputError(
             "--config.train.keep_best",
             received=f"{metric!r}, of which it is not known whether more is better",

@@ -48,14 +48,29 @@ class Data:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where code is found that a config names, see code.py.
+
+    Attributes:
+      folder: that of the config file, where own code is looked for first; empty: there is none.
+      recorded: what run.json says of the code, by its name; empty: the run begins.
+      workdir: of the run that recorded it.
+    """
+
+    folder: str = ""
+    recorded: Mapping[str, Values] = dataclasses.field(default_factory=dict)
+    workdir: pathlib.Path | None = None
+
+
+ANYWHERE = Place()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Model:
     """What builds a model (see model_code.py), its own keyword arguments, and its first weights.
 
     Attributes:
       seed: of its first weights.
-      folder: that of the config file, where own code is looked for first.
-      recorded: what run.json says of the code; empty: the run begins.
-      workdir: of the run that recorded it.
       init: the file or directory that gives the first weights instead, where names fit; empty: none does.
       init_without: patterns of the variables that take none of it.
       frozen: patterns of the variables that are not trained.
@@ -64,9 +79,7 @@ class Model:
     name: str
     options: Values
     seed: int
-    folder: str = ""
-    recorded: Values = dataclasses.field(default_factory=dict)
-    workdir: pathlib.Path | None = None
+    place: Place = ANYWHERE
     init: str = ""
     init_without: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
@@ -87,6 +100,7 @@ class OwnLoss:
 
     name: str
     options: Values
+    place: Place = ANYWHERE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,6 +136,7 @@ class Optimizer:
     momentum: float
     options: Values  # further arguments of one that code names
     rates: tuple[tuple[str, float], ...]  # a pattern of variables, and the multiple of their learning rate
+    place: Place = ANYWHERE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,6 +148,7 @@ class Evaluation:
     final_split: str
     global_batch: int
     metrics: tuple[str, ...]  # beside the task's: see metrics.py
+    place: Place = ANYWHERE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -154,6 +170,12 @@ class Experiment:
     callbacks: tuple[Mapping, ...]
     given: Values
 
+    def at(self, place: Place) -> "Experiment":
+        """Returns the experiment with its code in another place."""
+        named = ("model", "own_loss", "optimizer", "evaluation")
+        sections = {name: dataclasses.replace(getattr(self, name), place=place) for name in named}
+        return dataclasses.replace(self, **sections)
+
 
 def parse(config: Values, *, config_file: str = "") -> Experiment:
     """Parses the values of a config file, or those that run.json holds.
@@ -169,7 +191,8 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
     values = _frozen({name: value for name, value in config.items() if name != "callbacks"})
     train, seed = values["train"], values["seed"]
     model, own_loss = dict(values["model"]), dict(values["loss"])
-    return Experiment(
+    folder = str(pathlib.Path(config_file.partition(":")[0]).parent.resolve()) if config_file else ""
+    experiment = Experiment(
         data=Data(
             split=train["split"],
             weight=train["weight"],
@@ -186,7 +209,6 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
             name=model.pop("name", ""),
             options=model,
             seed=seed,
-            folder=str(pathlib.Path(config_file.partition(":")[0]).parent.resolve()) if config_file else "",
             init=values["init"]["source"],
             init_without=values["init"]["without"],
             frozen=train["frozen"],
@@ -199,6 +221,7 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
         callbacks=tuple(config["callbacks"]),
         given=as_json(config),
     )
+    return experiment.at(Place(folder=folder))
 
 
 def _optimizer(values: Values) -> Optimizer:
@@ -229,8 +252,8 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "init": frozenset({"source", "without"}),
     "augmentation": _names(Augmentation),
     "train": _names(Loss, Train) | {"split", "weight", "example_weights", "frozen"},
-    "optimizer": _names(Optimizer) - {"options"},
-    "evaluation": _names(Evaluation),
+    "optimizer": _names(Optimizer) - {"options", "place"},
+    "evaluation": _names(Evaluation) - {"place"},
 }
 
 

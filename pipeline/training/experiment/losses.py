@@ -16,8 +16,9 @@ import tensorflow as tf
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.data.schema.feature_types import Label
+from pipeline.training.experiment import code
 from pipeline.training.experiment import config as config_lib
-from pipeline.training.experiment import named
+from pipeline.training.experiment.code import Code
 from pipeline.training.tasks.objective import LossOfExamples
 from pipeline.training.tasks.registry import task_of
 
@@ -41,8 +42,8 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
     """
     if not args.name:
         return None
-    name, inline = named.call(args.name, key=_KEY)
-    found = named.resolve(name, key=_KEY, library=_LIBRARY)
+    name, inline = code.call(args.name, key=_KEY)
+    found = code.resolve(name, key=_KEY, library=_LIBRARY, place=args.place)
     arguments = {**args.options, **inline}
     of_examples = _of(found, name, arguments, label)
 
@@ -56,11 +57,17 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
     return losses
 
 
+def code_of(args: config_lib.OwnLoss) -> Code | None:
+    """The code of a loss that stands in a module; None: the task's own, or a plain name of Keras."""
+    name, _ = code.call(args.name, key=_KEY)
+    return code.find(name, key=_KEY, place=args.place) if code.is_named(name) else None
+
+
 def _of(found: Callable, name: str, arguments: Mapping[str, object], label: Label) -> LossOfExamples:
     if isinstance(found, type) and issubclass(found, keras.losses.Loss):
-        made = named.build(found, _with_logits(found) | arguments, name=name, key=_KEY)
+        made = code.build(found, _with_logits(found) | arguments, name=name, key=_KEY)
         return _fed(made.call, label, sparse="Sparse" in found.__name__, takes_logits=_takes_logits(found))
-    named.require_arguments(found, arguments, name=name, key=_KEY)
+    code.require_arguments(found, arguments, name=name, key=_KEY)
     if not found.__module__.startswith("keras."):
         return lambda labels, logits: found(labels, logits, **arguments)
     whole = _with_logits(found) | arguments
@@ -101,7 +108,7 @@ def _fed(
 def _try(losses: LossOfExamples, name: str, label: Label) -> None:
     """Raises InputError for a loss of other than one number an example, before anything is trained."""
     thing, size = f"{_KEY}={name}", task_of(label).logits(label)
-    labels = tf.zeros([_TRIED], tf.int32 if label.classes else tf.float32)
+    labels = tf.range(_TRIED) % len(label.classes) if label.classes else tf.zeros([_TRIED])
     try:
         found = losses(labels, tf.zeros([_TRIED, size]))
     except Exception as error:

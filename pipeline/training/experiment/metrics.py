@@ -17,7 +17,8 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError, unknown_name
 from pipeline.data.schema.feature_types import Label
-from pipeline.training.experiment import named
+from pipeline.training.experiment import code
+from pipeline.training.experiment.config import ANYWHERE, Place
 from pipeline.training.tasks.metrics import METRICS, THRESHOLD, Accumulator, Known, Whole
 from pipeline.training.tasks.registry import task_of
 from pipeline.training.tasks.task import LOSS, Metric
@@ -63,7 +64,7 @@ def shown(texts: Sequence[str]) -> tuple[Metric, ...]:
 
 
 def build(
-    texts: Sequence[str], label: Label, *, flag: str = _FLAG
+    texts: Sequence[str], label: Label, *, flag: str = _FLAG, place: Place = ANYWHERE
 ) -> Mapping[str, Callable[[], Accumulator]]:
     """Functions that make a new accumulator, by the metrics' names in the logs.
 
@@ -77,16 +78,16 @@ def build(
     for each in (_name(text, flag) for text in texts):
         if each.key in {*makes, *_taken(label)}:
             form = each.text.rstrip(")") + (", " if "(" in each.text else "(")
-            action = f"Write {form}name='another')." if named.is_named(each.of) else "Leave it out."
+            action = f"Write {form}name='another')." if code.is_named(each.of) else "Leave it out."
             raise _error(each, f"a second metric of the name {each.key}", "names that differ", action)
-        makes[each.key] = _maker(each, label)
+        makes[each.key] = _maker(each, label, place)
         _try(each, makes[each.key](), label)
     return makes
 
 
 def _name(text: str, flag: str = _FLAG) -> _Name:
-    name, arguments = named.call(text, key=flag)
-    if named.is_named(name):
+    name, arguments = code.call(text, key=flag)
+    if code.is_named(name):
         own = str(arguments.pop("name", "")) or _snake(name.rpartition(":")[2].rpartition(".")[2])
         return _Name(flag=flag, text=text, key=own, of=name, at=None, arguments=arguments)
     base, _, at = name.partition("@")
@@ -116,10 +117,10 @@ def _taken(label: Label) -> set[str]:
     return {LOSS.key, *(metric.key for metric in task_of(label).metrics)}
 
 
-def _maker(name: _Name, label: Label) -> Callable[[], Accumulator]:
+def _maker(name: _Name, label: Label, place: Place) -> Callable[[], Accumulator]:
     if name.of in METRICS:
         return _known(name, label)
-    found = named.resolve(name.of, key=name.flag)
+    found = code.resolve(name.of, key=name.flag, place=place)
     if isinstance(found, type) and issubclass(found, keras.metrics.Metric):
         return lambda: _OfKeras(_keras_metric(found, name), label)
     return lambda: Whole(_function(found, name))
@@ -194,7 +195,7 @@ def _keras_metric(made: type[keras.metrics.Metric], name: _Name) -> "_KerasMetri
     dtype = {} if "TopK" in made.__name__ else {"dtype": "float64"}
     with tf.device("CPU:0"):
         return _KerasMetric(
-            metric=named.build(made, {**dtype, **name.arguments}, name=name.of, key=name.flag), name=name
+            metric=code.build(made, {**dtype, **name.arguments}, name=name.of, key=name.flag), name=name
         )
 
 

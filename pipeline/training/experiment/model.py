@@ -21,8 +21,8 @@ from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import example_weights, model_code
+from pipeline.training.experiment.code import Code
 from pipeline.training.experiment.model_arguments import OUTPUTS, arguments_of, pixels_of
-from pipeline.training.experiment.model_code import ModelCode
 from pipeline.training.experiment.model_fit import FittedModel, fit_model
 from pipeline.training.tasks.registry import task_of
 
@@ -100,23 +100,23 @@ def fitted_model(
     return dataclasses.replace(fitted, model=whole)
 
 
-def _require_model(code: ModelCode, made: object) -> keras.Model:
+def _require_model(code: Code, made: object) -> keras.Model:
     if isinstance(made, keras.Model):
         return made
     raise _error(
-        f"--config.model.name={code.name}",
+        code.thing,
         f"an object of the class {type(made).__name__}",
         "a keras.Model",
         action=f"In {code.where}, return a keras.Model, such as keras.Model(inputs, outputs).",
     )
 
 
-def _require_logits(code: ModelCode, model: keras.Model, outputs: int) -> None:
+def _require_logits(code: Code, model: keras.Model, outputs: int) -> None:
     """Raises InputError for a model that has nothing to train, or other logits than float32 [batch, outputs].
 
     A loss of fewer bits stands still, and so would the export; one of another shape may pair wrongly.
     """
-    thing, correct = f"--config.model.name={code.name}", f"Correct the model, in {code.where}."
+    thing, correct = code.thing, f"Correct the model, in {code.where}."
     logits = model.output
     if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, outputs):
         received = f"of shape {list(logits.shape)}" if isinstance(logits, keras.KerasTensor) else repr(logits)
@@ -197,17 +197,17 @@ _OTHERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(pathl
 
 
 @contextlib.contextmanager
-def naming_layer(code: ModelCode, options: config_lib.Values | None = None) -> Iterator[None]:
-    """Raises InputError where the code of a model fails in the block: its layer, file and line."""
+def naming_layer(code: Code | None, options: config_lib.Values | None = None) -> Iterator[None]:
+    """Raises InputError where the code of a model or a loss fails in the block: its layer, file and line."""
     try:
         yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
+        if code is None or type(error).__name__ == "ResourceExhaustedError":  # a device's memory, no mistake
+            raise
         frames = list(traceback.walk_tb(error.__traceback__))
         own = [each for each in frames if _is_of_model(each[0], code)]
-        if type(error).__name__ == "ResourceExhaustedError":  # a device's memory, no mistake
-            raise
         if found := _graph_error(code, error):
             raise found from None
         if own:
@@ -216,7 +216,7 @@ def naming_layer(code: ModelCode, options: config_lib.Values | None = None) -> I
 
 
 def _model_error(
-    code: ModelCode,
+    code: Code,
     options: config_lib.Values | None,
     error: Exception,
     own: Sequence[tuple[types.FrameType, int]],
@@ -234,7 +234,7 @@ def _model_error(
     return _failed(code, where, error, _line(str(error)), file=frame.f_code.co_filename, line=line)
 
 
-def _graph_error(code: ModelCode, error: Exception) -> InputError | None:
+def _graph_error(code: Code, error: Exception) -> InputError | None:
     """Returns the error of an operation whose place in the model's code TensorFlow tells in the message."""
     text = str(error)
     places = [each for each in _PLACES.findall(text) if code.owns(each[0])]
@@ -252,23 +252,24 @@ def _line(text: str) -> str:
     return " ".join(_ESCAPES.sub("", text).split())
 
 
-def _failed(code: ModelCode, where: str, error: Exception, said: str, *, file: str, line: int) -> InputError:
+def _failed(code: Code, where: str, error: Exception, said: str, *, file: str, line: int) -> InputError:
     action = f"Correct {file}, line {line}."
     if code.is_library:
-        action = "Choose other values of --config.model, or another size of the data."
+        section = code.key.rpartition(".")[0]
+        action = f"Choose other values of {section}, or another size of the data."
     if _PRECISIONS.search(said):
         action += (
             " A layer casts what is not its input to self.compute_dtype; --precision=float32 needs no cast."
         )
     return _error(
-        f"--config.model.name={code.name}{where}",
+        f"{code.thing}{where}",
         f"{type(error).__name__}: {said}",
-        "a model that can be built and run",
+        "code that can be run",
         action=action,
     )
 
 
-def _is_of_model(frame: types.FrameType, code: ModelCode) -> bool:
+def _is_of_model(frame: types.FrameType, code: Code) -> bool:
     """Returns whether the code is the model's, or that of a layer of no library."""
     file = frame.f_code.co_filename
     return code.owns(file) or (

@@ -10,8 +10,8 @@ from keras import ops
 
 from pipeline.base.errors import InputError, unknown_name
 from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import code
 from pipeline.training.experiment import config as config_lib
-from pipeline.training.experiment import named
 from pipeline.training.experiment.model import matching
 
 # Decaying scales and offsets only shrinks the signal (Goyal et al. 2017, section 5.3, leave them out too).
@@ -90,10 +90,11 @@ _DONE_HERE = {
 def _named(args: config_lib.Optimizer, rate: _LearningRate) -> keras.optimizers.Optimizer:
     """One of keras.optimizers, or what code makes; it gets those of the config's values that it takes."""
     key, library = "--config.optimizer.name", keras.optimizers
-    name, inline = named.call(args.name, key=key)
-    if not named.is_named(name) and not hasattr(library, name):
+    name, inline = code.call(args.name, key=key)
+    if not code.is_named(name) and not hasattr(library, name):
         raise _unknown("name", name, (*_OPTIMIZERS, *_classes(library, keras.optimizers.Optimizer)))
-    found, given = named.resolve(name, key=key, library=library.__name__), {**args.options, **inline}
+    found = code.resolve(name, key=key, library=library.__name__, place=args.place)
+    given = {**args.options, **inline}
     for argument in sorted({*given} & {*_DONE_HERE}):
         ours = _DONE_HERE[argument]
         raise InputError(
@@ -107,7 +108,7 @@ def _named(args: config_lib.Optimizer, rate: _LearningRate) -> keras.optimizers.
         "weight_decay": args.weight_decay or None,
         "momentum": args.momentum,
     }
-    made = named.build_offered(found, given, offered, name=name, key=key)
+    made = code.build_offered(found, given, offered, name=name, key=key)
     if not isinstance(made, keras.optimizers.Optimizer):
         raise _another(key, name, made, "a keras.optimizers.Optimizer")
     return made
@@ -138,11 +139,11 @@ def _named_schedule(
 ) -> keras.optimizers.schedules.LearningRateSchedule:
     """One of keras.optimizers.schedules, or what code makes, for the `steps` after the warm-up."""
     key, library = "--config.optimizer.schedule", keras.optimizers.schedules
-    name, given = named.call(args.schedule, key=key)
-    if not named.is_named(name) and not hasattr(library, name):
+    name, given = code.call(args.schedule, key=key)
+    if not code.is_named(name) and not hasattr(library, name):
         base = library.LearningRateSchedule
         raise _unknown("schedule", name, (*SCHEDULES, *_classes(library, base)))
-    found = named.resolve(name, key=key, library=library.__name__)
+    found = code.resolve(name, key=key, library=library.__name__, place=args.place)
     rate = args.learning_rate
     offered = {
         "initial_learning_rate": rate,
@@ -150,7 +151,7 @@ def _named_schedule(
         "decay_steps": steps,
         "total_steps": steps,
     }
-    made = named.build_offered(found, given, offered, name=name, key=key)
+    made = code.build_offered(found, given, offered, name=name, key=key)
     if not isinstance(made, library.LearningRateSchedule):
         raise _another(key, name, made, "a keras.optimizers.schedules.LearningRateSchedule")
     return made

@@ -17,10 +17,10 @@ from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.step import Averages
-from pipeline.training.experiment import checks, example_weights, named, objective
-from pipeline.training.experiment.config import Experiment, parse
+from pipeline.training.experiment import checks, example_weights, objective
+from pipeline.training.experiment.config import Experiment, Place, parse
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
-from pipeline.training.experiment.model_code import as_recorded, without_first_weights
+from pipeline.training.experiment.model_code import without_first_weights
 from pipeline.training.state import checkpoints as checkpoints_lib
 from pipeline.training.state import golden, run_record
 from pipeline.training.state import workdir as files
@@ -96,9 +96,8 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
     run = files.existing(workdir)
     record = run_record.read(run.run)
     run_record.check_files(run.path, record)
-    experiment = as_recorded(parse(record.config), record.model, run.path)
+    experiment = parse(record.config).at(Place(recorded=record.code, workdir=run.path))
     schema = schema_lib.load(run.schema)
-    named.require_recorded(experiment, record.code)
     statistics = statistics_lib.read(run.statistics)[TRAIN]
     known = KnownRun(
         preprocess=build_preprocess(experiment.data, schema, statistics),

@@ -12,7 +12,7 @@ from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.training.engine.precision import FLOAT32, Precision
-from pipeline.training.experiment import data, first_weights, named, objective
+from pipeline.training.experiment import data, first_weights, objective
 from pipeline.training.experiment.config import Experiment
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.experiment.model_code import without_first_weights
@@ -90,7 +90,6 @@ def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
 
 def of_run(run: RestoredRun, *, moved_to: Sequence[str] = ()) -> Subject:
     """Takes the weights of a run; `moved_to` is where its datasets are now, if they were moved."""
-    named.require_recorded(run.experiment, run.record.code)
     stream = open_stream(run.workdir, run.record, moved_to=moved_to)
     return Subject(
         experiment=run.experiment,

@@ -57,7 +57,7 @@ def provenance_section(inputs: ReportInputs) -> Section:
     facts = {
         "dataset": run.get("dataset"),
         "manifest digest": tag("code", run["dataset_digest"]) if run.get("dataset_digest") else None,
-        "model's code": _model_code(run),
+        **{f"code of {name}": _code(each) for name, each in (run.get("code") or {}).items()},
         "first weights": _start(run),
         "schema fingerprint": tag("code", inputs.schema.fingerprint) if inputs.schema else None,
         "processor": machine.get("processor"),
@@ -80,16 +80,15 @@ def provenance_section(inputs: ReportInputs) -> Section:
     )
 
 
-def _model_code(run: Mapping) -> str | None:
-    """The files or the library that the model is built from; None for one of Penstock's own."""
-    code = run.get("model") or {}
+def _code(code: Mapping) -> str:
+    """The files, or the library, that hold what a config names."""
     if "package" in code:
         return f"{code['package']} {code.get('version')}"
     if "sha256" in code:
         return f"{code.get('file')}, SHA-256 {str(code['sha256'])[:_DIGEST_CHARACTERS]}"
     files = (code.get("files") or {}).items()
     named = ", ".join(f"{name} {str(digest)[:_DIGEST_CHARACTERS]}" for name, digest in files)
-    return f"{code.get('folder')}: {named}" if named else None
+    return f"{code.get('folder')}: {named}"
 
 
 def _start(run: Mapping) -> str | None:

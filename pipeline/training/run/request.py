@@ -17,7 +17,6 @@ from pipeline.training.engine import step
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.strategy import name_of
 from pipeline.training.engine.trace import Steps
-from pipeline.training.experiment import named
 from pipeline.training.experiment.config import Experiment
 from pipeline.training.state.run_record import RunRecord
 
@@ -50,7 +49,7 @@ def describe(
     jit_compile: bool,
     total_steps: int,
     damaged_records: int,
-    model: Mapping[str, object] | None = None,
+    code: Mapping[str, Mapping[str, object]] | None = None,
     mixture_digests: tuple[str, ...] = (),
     warm_start: Mapping[str, object] | None = None,
     init: Mapping[str, object] | None = None,
@@ -68,8 +67,7 @@ def describe(
         init=dict(init or {}),
         config_file=request.config_file,
         config=request.experiment.given,
-        model=dict(model or {}),
-        code=named.records(request.experiment),
+        code=dict(code or {}),
         mixture_digests=mixture_digests,
         strategy=name_of(strategy),
         replicas=strategy.num_replicas_in_sync,

@@ -169,6 +169,7 @@ def _steps(
         naming_lost_service(setup.request.data_service),
         naming_damage(*setup.selections.values()),
         naming_other_dataset(),
+        naming_layer(setup.loss_code),
         naming_layer(setup.model_code),
     ):
         inner_loop = outer.announce_first_step(

@@ -26,17 +26,17 @@ from pipeline.training.experiment import (
     evaluation_splits,
     example_weights,
     first_weights,
+    losses,
     metrics,
     model_code,
-    named,
     optimizer,
 )
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment import objective as objective_lib
+from pipeline.training.experiment.code import Code
 from pipeline.training.experiment.config import Experiment
 from pipeline.training.experiment.first_weights import Source
-from pipeline.training.experiment.model_code import ModelCode
 from pipeline.training.loop import callback_checks
 from pipeline.training.loop.clock import Cadence, total_steps
 from pipeline.training.run.request import Request, describe
@@ -64,7 +64,8 @@ class Setup:
     strategy: tf.distribute.Strategy
     precision: Precision
     jit_compile: bool
-    model_code: ModelCode
+    model_code: Code
+    loss_code: Code | None  # of a loss that code names
     cadence: Cadence
     objective: Objective
     metrics: Mapping[str, Callable[[], Accumulator]]  # that the config names, beside the task's
@@ -103,14 +104,14 @@ def decide(request: Request) -> Setup:
     workdir = Workdir(flags.absolute(request.workdir))
     before = run_record.read(workdir.run)
     if before:
-        experiment = model_code.as_recorded(request.experiment, before.model, workdir.path)
-        request = dataclasses.replace(request, experiment=experiment)
+        place = request.experiment.model.place
+        place = dataclasses.replace(place, recorded=before.code, workdir=workdir.path)
+        request = dataclasses.replace(request, experiment=request.experiment.at(place))
     experiment, dataset, schema = request.experiment, request.dataset, request.dataset.schema
-    code = model_code.locate(experiment.model)
+    found, code = model_code.locate(experiment.model), model_code.records(experiment)
     lines: list[str] = []
     say = lines.append
     _announce_dataset(dataset, experiment.data, say)
-    named.require_recorded(experiment, before.code if before else {})
     start = _start(request, workdir, before, say)
     source, init = _source(request, workdir, before, say) if start is None else (None, {})
     statistics = _statistics(start, dataset)
@@ -133,10 +134,11 @@ def decide(request: Request) -> Setup:
         strategy=strategy,
         precision=precision,
         jit_compile=jit_compile,
-        model_code=code,
+        model_code=found,
+        loss_code=losses.code_of(experiment.own_loss),
         cadence=cadence,
         objective=objective,
-        metrics=metrics.build(experiment.evaluation.metrics, schema.label),
+        metrics=metrics.build(experiment.evaluation.metrics, schema.label, place=experiment.evaluation.place),
         validation_split=validation_split,
         final_split=final_split,
         start=start,
@@ -149,7 +151,7 @@ def decide(request: Request) -> Setup:
             jit_compile=jit_compile,
             total_steps=cadence.total_steps,
             damaged_records=len(damage),
-            model=code.record,
+            code=code,
             mixture_digests=data_lib.mixture_digests(experiment.data, selections),
             warm_start=start.recorded if start else None,
             init=init,

@@ -37,8 +37,7 @@ class RunRecord:
     init: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see first_weights.py; empty: none
     config_file: str = ""
     config: Mapping[str, object]
-    model: Mapping[str, object] = dataclasses.field(default_factory=dict)  # its code, see model_code.py
-    code: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)  # see experiment/named.py
+    code: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)  # see code.py
     mixture_digests: tuple[str, ...] = ()  # of the datasets of config.mixture, in its order
     strategy: str = ""
     replicas: int = 1

@@ -99,6 +99,21 @@ def test_where_an_experiment_lies_is_no_part_of_the_digest(tmp_path):
     assert parsed(train__config=str(path)).digest() == parsed().digest()
 
 
+def test_own_code_of_an_experiment_is_part_of_the_digest_and_its_place_is_not(tmp_path):
+    def digest(folder: str, width: int) -> str:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "own_net.py").write_text(f"def build(width={width}): ...\n")
+        path = shutil.copy(parsed().train.config, tmp_path / folder / "config.py")
+        flags = ("--config.model.name=own_net:build", "--config.model.width=3", "--strategy=auto")
+        return parsed(train__config=str(path), train__flags=flags).digest()
+
+    assert digest("here", 4) == digest("there", 4) != digest("here", 5)
+    (tmp_path / "there" / "own_net.py").unlink()
+    with pytest.raises(InputError, match=r"model\.name=own_net:build: received no module own_net"):
+        path = str(tmp_path / "there" / "config.py")
+        parsed(train__config=path, train__flags=("--config.model.name=own_net:build",)).digest()
+
+
 def test_an_experiment_that_gives_no_config_is_named(tmp_path):
     path = tmp_path / "empty.py"
     path.write_text("")

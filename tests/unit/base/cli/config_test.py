@@ -65,3 +65,16 @@ def test_a_config_of_ours_is_found_from_any_folder_unless_the_user_has_one_of_it
     own.parent.mkdir(parents=True)
     own.write_text("")
     assert config.config_file(name) == name
+
+
+def test_arguments_of_named_code_come_from_the_command_line_and_go_with_another_name():
+    whole = base.get_config()
+    with whole.unlocked():
+        whole.loss.delta, whole.optimizer.name, whole.optimizer.beta_1 = 2.0, "Adamax", 0.5
+    same = config.swept(whole, {"loss.delta": "3", "loss.power": "1.5", "optimizer.rho": "some"})
+    assert same.loss.to_dict() == {"name": "", "delta": 3.0, "power": 1.5}
+    assert (same.optimizer.beta_1, same.optimizer.rho) == (0.5, "some")
+    other = config.swept(whole, {"loss.name": "Huber", "optimizer.name": "Lion", "optimizer.momentum": "0.5"})
+    assert other.loss.to_dict() == {"name": "Huber"}
+    expected = {**base.get_config().optimizer.to_dict(), "name": "Lion", "momentum": 0.5}
+    assert other.optimizer.to_dict() == expected

@@ -18,7 +18,8 @@ from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import model as model_lib
 from pipeline.training.experiment import model_code
-from pipeline.training.experiment.config import Model
+from pipeline.training.experiment.code import Code
+from pipeline.training.experiment.config import Model, Place
 from pipeline.training.experiment.model import matching
 from tests.shared.parsed import parsed
 
@@ -145,7 +146,7 @@ def built(monkeypatch, make, policy: str = "float32") -> keras.Model:
     return model_lib.build_model(parsed(config).model, schema=schema, inputs=inputs, precision=precision)
 
 
-def headless_code() -> model_code.ModelCode:
+def headless_code() -> Code:
     return model_code.locate(Model(name="headless", options={}, seed=0))
 
 
@@ -283,7 +284,7 @@ def test_what_is_wrong_with_an_own_file_is_one_line_that_names_it(
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(InputError, match=message) as raised:
         model_lib.build_model(
-            Model(name=f"{module}:build", options=options, seed=0, folder=str(tmp_path)),
+            Model(name=f"{module}:build", options=options, seed=0, place=Place(folder=str(tmp_path))),
             schema=Schema(name="s", features=(Label(name="y", task="multiclass", classes=("a", "b", "c")),)),
             inputs=ModelInputs(numeric=2, image_shape=None, cardinalities=(), sequences={}),
             precision=Precision(policy="mixed_bfloat16", reason=""),

@@ -1,0 +1,426 @@
+"""Code that a config names, as `package.module:name`: found, recorded by digest, imported as recorded.
+
+Models, losses, optimizers, schedules and metrics are named so: those of Keras, such as `keras.losses:Huber`,
+of any installed library, and own ones, in the folder of the config, the working directory or PYTHONPATH.
+Finding one runs nothing: an own file is read as text, with every module beside it that it imports. run.json
+holds what was found, so a fresh process imports the same or says what changed. No TensorFlow, no Keras.
+"""
+
+import ast
+import dataclasses
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import pathlib
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Set
+
+from pipeline.base import files
+from pipeline.base.errors import InputError, did_you_mean
+from pipeline.training.experiment.config import ANYWHERE, Experiment, Place
+
+_FORM = "package.module:name, names that Python can import"
+_OPTIONAL = {"keras_hub": "keras-hub", "keras_rs": "keras-rs"}  # packages of the extra `models`
+_CLASSES = {"keras_hub": "keras_hub.models"}  # where a library keeps those that are named without a module
+_OURS = frozenset({"pipeline", "beam_jobs", "penstock"})
+_NOT_OWN = tuple(pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
+_INSTALLED = tuple(pathlib.Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+_ROOT = pathlib.Path(__file__).parents[3]  # of Penstock
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Code:
+    """What a name stands for, found and not yet run.
+
+    Attributes:
+      name: as the config has it, without arguments.
+      key: where it has it, such as `--config.loss.name`.
+      where: as errors say where to correct it.
+      record: what run.json says of it; empty for a model of the registry, whose version is Penstock's.
+      load: function () → the function or class. It runs the code.
+      files: own files, by which `owns` goes; empty: those beside the function.
+      is_library: nobody here can correct it.
+    """
+
+    name: str
+    key: str
+    where: str
+    load: Callable[[], Callable[..., object]]
+    record: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    files: tuple[pathlib.Path, ...] = ()
+    is_library: bool = False
+
+    @property
+    def thing(self) -> str:
+        """How errors name it."""
+        return f"{self.key}={self.name}"
+
+    def owns(self, file: str) -> bool:
+        """Returns whether the code is in a file: where errors point to."""
+        if self.files:
+            return pathlib.Path(file) in self.files
+        written = inspect.getsourcefile(inspect.unwrap(self.load()))
+        return pathlib.Path(file).parent == pathlib.Path(written or "").parent
+
+    @property
+    def keras_file(self) -> pathlib.Path | None:
+        """The `.keras` file, which a run copies; None where a model is made by code."""
+        return self.files[0] if "sha256" in self.record else None
+
+
+def is_named(name: str) -> bool:
+    """Returns whether the name is one of code, not one of Penstock's own."""
+    return ":" in name
+
+
+def find(name: str, *, key: str, place: Place = ANYWHERE, more: Mapping[str, object] | None = None) -> Code:
+    """Finds the code that `package.module:name` names, without running it.
+
+    Args:
+      key: where it stands, such as `--config.loss.name`, for errors.
+      more: what run.json is to say of it besides.
+
+    Raises:
+      InputError: there is no such module, or it is not what run.json recorded.
+    """
+    module, _, attribute = name.partition(":")
+    parts = (*module.split("."), *attribute.split("."))
+    if module.endswith(".py") or not all(part.isidentifier() for part in parts):
+        written = module.removesuffix(".py").strip("./").replace("/", ".")
+        raise InputError(
+            key,
+            received=repr(name),
+            expected=_FORM,
+            action=f"Write {written or 'module'}:{attribute or 'function'}; its folder may be in PYTHONPATH.",
+        )
+    thing, module = f"{key}={name}", _CLASSES.get(module, module)
+    folder, file = _found(module, thing, place, place.recorded.get(name, {}).get("folder"))
+    library = _distribution(module.partition(".")[0], folder)
+    digests = {} if library else _digests(folder, module)
+    of = (
+        {"package": library.name, "version": library.version}
+        if library
+        else {"folder": str(folder), "files": digests}
+    )
+    code = Code(
+        name=name,
+        key=key,
+        where=f"{library.name} {library.version}" if library else str(file),
+        load=lambda: _loaded(module, attribute, thing, folder, file),
+        record={**of, **(more or {})},
+        files=tuple(folder / each for each in digests),
+        is_library=bool(library),
+    )
+    require_recorded(code, place)
+    return code
+
+
+def resolve(name: str, *, key: str, library: str = "", place: Place = ANYWHERE) -> Callable:
+    """Imports the function or class of a name; `library` is the module of a name without one.
+
+    Raises:
+      InputError: there is none, it is not what run.json recorded, or importing it fails.
+    """
+    whole = name if is_named(name) or not library else f"{library}:{name}"
+    return find(whole, key=key, place=place).load()
+
+
+def records(experiment: Experiment) -> dict[str, Mapping[str, object]]:
+    """What run.json says of the code of loss, optimizer, schedule and metrics, by its name; nothing is run.
+
+    Raises:
+      InputError: some of it is not there, or not as it was recorded.
+    """
+    optimizer = experiment.optimizer
+    texts = [
+        ("--config.loss.name", experiment.own_loss.name),
+        ("--config.optimizer.name", optimizer.name),
+        ("--config.optimizer.schedule", optimizer.schedule),
+        *(("--config.evaluation.metrics", each) for each in experiment.evaluation.metrics),
+    ]
+    names = {call(text, key=key)[0]: key for key, text in texts}
+    place = experiment.optimizer.place
+    return {name: find(name, key=key, place=place).record for name, key in names.items() if is_named(name)}
+
+
+def require_recorded(code: Code, place: Place) -> None:
+    """Raises InputError where the code is not what run.json says of it."""
+    for change in _changes(place.recorded.get(code.name, code.record), code.record):
+        raise InputError(
+            code.thing,
+            received=change,
+            expected="the code that the run began with, whose digest run.json holds; nothing was imported",
+            action="Put that version back, in its folder or in one of PYTHONPATH, or train in an empty "
+            "--workdir.",
+        )
+
+
+def _changes(was: Mapping, is_: Mapping) -> Iterator[str]:
+    if was.get("version") != is_.get("version"):
+        was_version = f"{was.get('package')} {was.get('version')}"
+        yield f"{is_.get('package')} {is_.get('version')}, where it was {was_version}"
+    before, now = was.get("weights"), is_.get("weights")
+    if before and now and before != now:
+        yield f"other first weights, SHA-256 {_short(now)}, where it was {_short(before)}"
+    if was.get("sha256") != is_.get("sha256"):
+        yield f"another file, SHA-256 {_short(is_.get('sha256'))}, where it was {_short(was.get('sha256'))}"
+    before, now = was.get("files") or {}, is_.get("files") or {}
+    for name in sorted({*before, *now}):
+        if name not in now:
+            yield f"{name} is not imported any more"
+        elif name not in before:
+            yield f"{name} is imported, and was not"
+        elif before[name] != now[name]:
+            yield f"{name} has changed: SHA-256 {_short(now[name])}, where it was {_short(before[name])}"
+
+
+def _short(digest: object) -> str:
+    return f"{str(digest)[:12]}…"
+
+
+# --- A module: an own file, or a library.
+
+
+def _found(module: str, thing: str, place: Place, recorded: object) -> tuple[pathlib.Path, pathlib.Path]:
+    """The folder from which a module is imported, and its file."""
+    first = [pathlib.Path(str(each)) for each in (recorded, place.folder) if each]
+    for folder in dict.fromkeys([*first, *_folders()]):
+        if file := _file_of(folder, module):
+            return folder, file
+    top = module.partition(".")[0]
+    if top in _OPTIONAL:
+        raise InputError(
+            thing,
+            received=f"{_OPTIONAL[top]} is not installed",
+            expected="the optional packages for models",
+            action="Install them: pip install -r requirements/models.txt, or 'penstock[models]'.",
+        )
+    places = ", ".join(map(str, dict.fromkeys([*first, pathlib.Path.cwd()])))
+    put = "put the file's folder back or into" if recorded else "put the file's folder into"
+    raise InputError(
+        thing,
+        received=f"no module {module}",
+        expected=f"{module.replace('.', '/')}.py in {places}, or in a folder of PYTHONPATH",
+        action=f"Correct the name, or {put} PYTHONPATH.",
+    )
+
+
+def _folders() -> list[pathlib.Path]:
+    """Where Python finds what is not its own: the working directory, PYTHONPATH, what is installed."""
+    found = [pathlib.Path.cwd(), *(pathlib.Path(each or ".").resolve() for each in sys.path)]
+    return [each for each in dict.fromkeys(found) if each not in _NOT_OWN]
+
+
+def _file_of(folder: pathlib.Path, module: str) -> pathlib.Path | None:
+    path = folder.joinpath(*module.split("."))
+    choices = (path / "__init__.py", path.with_name(f"{path.name}.py"))  # as Python chooses
+    return next((each for each in choices if each.is_file()), None)
+
+
+def _distribution(package: str, folder: pathlib.Path) -> importlib.metadata.Distribution | None:
+    """The installed distribution that a package of `folder` belongs to; None where nothing installed it."""
+    here = [str(folder)]
+    named = importlib.metadata.distributions(name=package.replace("_", "-"), path=here)
+    return next(
+        (each for each in (*named, *importlib.metadata.distributions(path=here)) if _has(each, package)), None
+    )
+
+
+def _has(distribution: importlib.metadata.Distribution, package: str) -> bool:
+    tops = (distribution.read_text("top_level.txt") or "").split()
+    return package in (tops or {str(each).partition("/")[0] for each in distribution.files or ()})
+
+
+def _digests(folder: pathlib.Path, module: str) -> dict[str, str]:
+    """SHA-256 of a module's file and of all in the folder that it imports, by path below the folder.
+
+    Imports are read, not run: a module that is imported by a name made at run time is not seen.
+    """
+    ahead, found = [module], {}
+    while ahead:
+        name = ahead.pop()
+        parent, _, _ = name.rpartition(".")
+        ahead += [parent] if parent else []
+        file = _file_of(folder, name)
+        if file is None or str(file.relative_to(folder)) in found:
+            continue
+        found[str(file.relative_to(folder))] = files.sha256(file)
+        imported = [each for each in _imports(file, name) if each.partition(".")[0] not in _OURS]
+        _require_beside(folder, file, {each.partition(".")[0] for each in imported})
+        ahead += imported
+    return dict(sorted(found.items()))
+
+
+def _require_beside(folder: pathlib.Path, file: pathlib.Path, packages: Set[str]) -> None:
+    """Raises InputError for an import of own code elsewhere: another process might not find it."""
+    others = [each for each in _folders() if each not in (folder, _ROOT, *_INSTALLED)]
+    for package in sorted(packages - sys.stdlib_module_names):
+        if _file_of(folder, package) or (folder / package).is_dir():
+            continue
+        found = [each for each in others if _file_of(each, package) and not _distribution(package, each)]
+        if found:
+            raise InputError(
+                f"own code {file}",
+                received=f"an import of {package} in {found[0]}",
+                expected=f"modules in {folder}, whose digests run.json holds, or installed libraries",
+                action=f"Put {package} there, or install it.",
+            )
+
+
+def _imports(file: pathlib.Path, module: str) -> Iterator[str]:
+    """The modules that a file imports, and perhaps names in them, anywhere in its code."""
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError) as error:
+        raise _broken(file, getattr(error, "lineno", None) or 1, error) from None
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*filter(None, above), *([node.module] if node.module else [])])
+            yield base
+            yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
+
+
+def _loaded(
+    module: str, attribute: str, thing: str, folder: pathlib.Path, file: pathlib.Path
+) -> Callable[..., object]:
+    """Imports the module and returns its function or class."""
+    _make_importable(folder, module.partition(".")[0])
+    _require_visible(module, thing, folder, file)
+    try:
+        imported = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        raise _failed_import(thing, file, error) from None
+    found = functools.reduce(lambda of, part: getattr(of, part, None), attribute.split("."), imported)
+    if callable(found) and (hasattr(found, "__name__") or isinstance(found, functools.partial)):
+        return found
+    known = [each for each, value in vars(imported).items() if callable(value) and not each.startswith("_")]
+    raise InputError(
+        thing,
+        received=f"no {attribute} in {file}" if found is None else f"a {type(found).__name__}",
+        expected="a function or a class",
+        action=did_you_mean(attribute, known, otherwise="Correct the name.", form=f"{module}:{{}}"),
+    )
+
+
+def _make_importable(folder: pathlib.Path, package: str) -> None:
+    """Lets Python find an own module, last: it may hide nothing that Penstock or a library imports."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    importlib.invalidate_caches()  # the file may be younger than this process
+    own, held = str(folder / package), getattr(sys.modules.get(package), "__path__", None)
+    if package == "models" and held is not None and own not in held:
+        held.append(own)  # beside ours, as pipeline/__init__.py does where a command starts
+
+
+def _require_visible(module: str, thing: str, folder: pathlib.Path, file: pathlib.Path) -> None:
+    """Raises InputError where Python would import, and run, another module of that name."""
+    top = module.partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(top)
+    except ValueError:  # a module that was made by hand
+        spec = None
+    places = list((spec.submodule_search_locations or [spec.origin]) if spec else [])
+    own = folder / top if (folder / top).is_dir() else file
+    if own.resolve() not in [pathlib.Path(each or "").resolve() for each in places]:
+        raise InputError(
+            thing,
+            received=f"another module {top}, {places[0] if places else 'of this process'}",
+            expected=f"{file}",
+            action="Give your file, or its package, a name that no other module has.",
+        )
+
+
+def _failed_import(thing: str, file: pathlib.Path, error: BaseException) -> InputError:
+    if isinstance(error, SyntaxError) and error.filename:
+        return _broken(pathlib.Path(error.filename), error.lineno or 1, error)
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]
+    own = [each for each in frames if pathlib.Path(each.filename).is_relative_to(file.parent)]
+    where = (pathlib.Path(own[-1].filename), own[-1].lineno or 1) if own else (file, 1)
+    return _broken(*where, error, thing=thing)
+
+
+def _broken(file: pathlib.Path, line: int, error: BaseException, *, thing: str = "") -> InputError:
+    said = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    return InputError(
+        thing or f"own code {file}",
+        received=f"{type(error).__name__}: {said}",
+        expected="a module that can be imported",
+        action=f"Correct {file}, line {line}.",
+    )
+
+
+# --- Arguments of a function or class.
+
+
+def call(text: str, *, key: str) -> tuple[str, Mapping[str, object]]:
+    """Takes `name(argument=value, …)` apart: the name, and literal values by their names.
+
+    Raises:
+      InputError: it is no such text.
+    """
+    name, bracket, rest = text.partition("(")
+    if not bracket:
+        return text, {}
+    try:
+        parsed = ast.parse(f"f({rest}", mode="eval").body
+        if (
+            not isinstance(parsed, ast.Call)
+            or parsed.args
+            or any(each.arg is None for each in parsed.keywords)
+        ):
+            raise ValueError
+        return name, {each.arg: ast.literal_eval(each.value) for each in parsed.keywords}
+    except (SyntaxError, ValueError):
+        raise InputError(
+            key,
+            received=repr(text),
+            expected="a name, or a name with values of its arguments, as f(threshold=0.5, average='macro')",
+            action="Correct it in the config file or on the command line.",
+        ) from None
+
+
+def build(made: Callable, arguments: Mapping[str, object], *, name: str, key: str) -> object:
+    """Calls a class or function with its arguments; raises InputError where it refuses them."""
+    try:
+        return made(**arguments)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{key}={name}",
+            received=f"arguments {dict(arguments)}, of which it says: {' '.join(str(error).split())}",
+            expected="arguments that it takes",
+            action="Correct the arguments.",
+        ) from None
+
+
+def build_offered(
+    made: Callable, given: Mapping[str, object], offered: Mapping[str, object], *, name: str, key: str
+) -> object:
+    """Calls a class or function with what is given, and with what is offered as far as it takes that."""
+    require_arguments(made, given, name=name, key=key)
+    taken = inspect.signature(made).parameters
+    arguments = {argument: value for argument, value in offered.items() if argument in taken}
+    return build(made, {**arguments, **given}, name=name, key=key)
+
+
+def require_arguments(found: Callable, arguments: Mapping[str, object], *, name: str, key: str) -> None:
+    """Raises InputError for arguments that the function or class does not have."""
+    parameters = inspect.signature(found).parameters
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+        return
+    for argument in arguments:
+        if argument not in parameters:
+            action = did_you_mean(argument, list(parameters), otherwise="Leave it out.")
+            raise InputError(
+                f"{key}={name}",
+                received=f"the argument {argument!r}",
+                expected=f"some of {', '.join(parameters)}",
+                action=action,
+            )
