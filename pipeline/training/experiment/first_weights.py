@@ -217,7 +217,7 @@ def match(model: keras.Model, arrays: Arrays, *, left_out: Collection[str] = ())
     lacking = {path: own for path, own in names.items() if path not in named}
     named |= dict(_nested(lacking, free.keys() - set(named.values())))
     taken: dict[str, np.ndarray] = {}
-    not_loaded: dict[str, str] = {}
+    not_loaded = _ambiguous(model)
     for variable in _weights(model):
         path, shape = variable.path, tuple(variable.shape)
         if path in left_out:
@@ -230,6 +230,12 @@ def match(model: keras.Model, arrays: Arrays, *, left_out: Collection[str] = ())
             taken[path] = free[named[path]]
     not_used = free.keys() - {named[path] for path in taken}
     return Match(arrays=taken, not_loaded=not_loaded, not_used=tuple(sorted(not_used)))
+
+
+def _ambiguous(model: keras.Model) -> dict[str, str]:
+    """Returns why weights with one path take none of a source: which is which, no name says."""
+    count = collections.Counter(variable.path for variable in model.weights if "float" in variable.dtype)
+    return {path: f"{number} weights here have this name" for path, number in count.items() if number > 1}
 
 
 def _weights(model: keras.Model) -> list[keras.Variable]:

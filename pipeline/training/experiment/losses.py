@@ -8,6 +8,7 @@ batch. So replicas and micro-batches change nothing, whatever the loss's own red
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 
 import keras
@@ -66,7 +67,7 @@ def code_of(args: config_lib.OwnLoss) -> Code | None:
 def _of(found: Callable, name: str, arguments: Mapping[str, object], label: Label) -> LossOfExamples:
     if isinstance(found, type) and issubclass(found, keras.losses.Loss):
         made = code.build(found, _with_logits(found) | arguments, name=name, key=_KEY)
-        return _fed(made.call, label, sparse="Sparse" in found.__name__, takes_logits=_takes_logits(found))
+        return _fed(made.call, label, name=found.__name__, takes_logits=_takes_logits(found, arguments))
     code.require_arguments(found, arguments, name=name, key=_KEY)
     if not found.__module__.startswith("keras."):
         return lambda labels, logits: found(labels, logits, **arguments)
@@ -74,8 +75,8 @@ def _of(found: Callable, name: str, arguments: Mapping[str, object], label: Labe
     return _fed(
         lambda true, predicted: found(true, predicted, **whole),
         label,
-        sparse="sparse" in found.__name__,
-        takes_logits=_takes_logits(found),
+        name=found.__name__,
+        takes_logits=_takes_logits(found, arguments),
     )
 
 
@@ -83,22 +84,31 @@ def _with_logits(found: Callable) -> dict[str, object]:
     return {"from_logits": True} if "from_logits" in inspect.signature(found).parameters else {}
 
 
-def _takes_logits(found: Callable) -> bool:
-    return bool(_with_logits(found)) or "hinge" in found.__name__.lower()
+def _takes_logits(found: Callable, arguments: Mapping[str, object]) -> bool:
+    given = _with_logits(found) | arguments
+    return bool(given.get("from_logits", False)) or "hinge" in found.__name__.lower()
+
+
+# Losses over all classes: of one column, they would be 0 whatever the model says.
+_OVER_CLASSES = re.compile(r"categorical(?!.*hinge)|kl_?div|cosine", re.IGNORECASE)
 
 
 def _fed(
-    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], label: Label, *, sparse: bool, takes_logits: bool
+    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], label: Label, *, name: str, takes_logits: bool
 ) -> LossOfExamples:
     task = task_of(label)
+    sparse, over_classes = "sparse" in name.lower(), bool(_OVER_CLASSES.search(name))
 
     def fed(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         if not label.classes:
             return losses(labels[:, None], logits)
-        predicted = logits if takes_logits else task.predictions(logits)
+        if takes_logits and over_classes and label.task == "binary":
+            predicted = tf.concat([tf.zeros_like(logits), logits], axis=1)  # their softmax is the sigmoid
+        else:
+            predicted = logits if takes_logits else task.predictions(logits)
         if sparse:
             return losses(labels, predicted)
-        if label.task == "binary":
+        if label.task == "binary" and not over_classes:
             return losses(tf.cast(labels, tf.float32)[:, None], predicted[:, -1:])
         return losses(tf.one_hot(labels, len(label.classes)), predicted)
 

@@ -112,9 +112,13 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
+# What an evaluation says besides numbers: a metric of that name would take its place.
+_ENTRIES = ("split", "task", "examples", "classes", "roc", "confusion_matrix", "predicted_vs_actual")
+
+
 def _taken(label: Label) -> set[str]:
     """The names in a task's own evaluation."""
-    return {LOSS.key, *(metric.key for metric in task_of(label).metrics)}
+    return {LOSS.key, *(metric.key for metric in task_of(label).metrics), *_ENTRIES}
 
 
 def _maker(name: _Name, label: Label, place: Place) -> Callable[[], Accumulator]:
@@ -141,7 +145,7 @@ def _fits(at: float | None, known: Known, label: Label) -> bool:
         return not known.needs_at
     if known.at == THRESHOLD:
         return label.task == "binary" and 0.0 <= at <= 1.0
-    return at >= 1 and at == int(at)
+    return 1 <= at < 2**31 and at == int(at)
 
 
 def _of_task(task: str) -> list[str]:
@@ -213,7 +217,13 @@ class _KerasMetric:
     def takes_one_hot(self) -> bool:
         """Whether it compares classes also where there are two of them."""
         is_argmax = isinstance(self.metric, keras.metrics.FBetaScore) and self.metric.threshold is None
-        return is_argmax or "Categorical" in type(self.metric).__name__
+        return is_argmax or any(each in type(self.metric).__name__ for each in ("Categorical", "OneHot"))
+
+    @property
+    def takes_answers(self) -> bool:
+        """Whether it compares class indices with the class that is answered: it would cut probabilities."""
+        of_classes = isinstance(self.metric, keras.metrics.IoU | keras.metrics.MeanIoU)
+        return of_classes and "OneHot" not in type(self.metric).__name__
 
 
 class _OfKeras(Accumulator):
@@ -235,6 +245,8 @@ class _OfKeras(Accumulator):
     def _pair(self, labels: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not self._label.classes:
             return labels.astype(np.float64)[:, None], predictions[:, None]
+        if self._of.takes_answers and not isinstance(self._of.metric, keras.metrics.BinaryIoU):
+            return labels, predictions.argmax(axis=1)
         if self._of.takes_classes:
             return labels[:, None], predictions
         if self._label.task == "binary" and not self._of.takes_one_hot:

@@ -123,7 +123,15 @@ def _structure(model: keras.Model) -> object:
 
 
 def _rescales(model: keras.Model) -> bool:
-    return any(isinstance(each, _NORMALIZING) for each in model._flatten_layers())
+    """Returns whether the model scales pixels itself; a Normalization of a table's numbers does not."""
+    return any(isinstance(each, _NORMALIZING) and _may_get_images(each) for each in model._flatten_layers())
+
+
+def _may_get_images(layer: keras.Layer) -> bool:
+    try:
+        return len(layer.input.shape) == 4
+    except (AttributeError, ValueError, TypeError):  # called never, or more than once
+        return True
 
 
 class _Data:

@@ -124,6 +124,8 @@ def _kappa(matrix: np.ndarray) -> float:
 def _matthews(matrix: np.ndarray) -> float:
     """J. Gorodkin, "Comparing two K-category assignments by a K-category correlation coefficient" (2004)."""
     actual, predicted, whole = matrix.sum(axis=1), matrix.sum(axis=0), matrix.sum()
+    if min(np.count_nonzero(actual), np.count_nonzero(predicted)) < 2:
+        return 0.0  # rounding would make it the root of a number below 0
     covariance = np.trace(matrix) * whole - actual @ predicted
     spread = np.sqrt(whole**2 - predicted @ predicted) * np.sqrt(whole**2 - actual @ actual)
     return covariance / spread if spread else 0.0
@@ -270,7 +272,7 @@ def _median_error(labels: np.ndarray, values: np.ndarray, weights: np.ndarray) -
     errors = np.abs(values - labels.astype(np.float64))
     order = np.argsort(errors, kind="stable")
     errors, below = errors[order][weights[order] > 0], np.cumsum(weights[order][weights[order] > 0])
-    middle = np.searchsorted(below, below[-1] / 2)
+    middle = np.searchsorted(below, below[-1] / 2 * (1 - 1e-12))  # a sum may be rounded down
     is_between = np.isclose(below[middle], below[-1] / 2, rtol=1e-12, atol=0.0) and middle + 1 < len(errors)
     return float(errors[middle : middle + 2].mean() if is_between else errors[middle])
 
@@ -280,6 +282,8 @@ def _explained_variance(labels: np.ndarray, values: np.ndarray, weights: np.ndar
     if not weights.sum():
         return None
     actual = labels.astype(np.float64)
+    if np.ptp(actual[weights > 0]) == 0:
+        return None  # rounding would make it divide by almost 0
     variance, unexplained = _variance(actual, weights), _variance(actual - values, weights)
     return 1.0 - unexplained / variance if variance else None
 

@@ -132,6 +132,15 @@ def test_numbers_of_fewer_bits_become_float32(kind, name, tmp_path):
     assert model.get_weights()[0].tolist() == [[1.5]]
 
 
+def test_weights_that_share_a_name_are_listed():
+    towers = [keras.Input((3,), name=name) for name in ("query", "item")]
+    both = [keras.Sequential([keras.layers.Dense(2, name="proj")])(each) for each in towers]
+    model = keras.Model(towers, keras.layers.Dense(1, name="head")(keras.layers.concatenate(both)))
+    found = match(model, {each.path: each.numpy() for each in model.weights})
+    assert set(found.arrays) == {"head/kernel", "head/bias"}
+    assert found.not_loaded == dict.fromkeys(("proj/kernel", "proj/bias"), "2 weights here have this name")
+
+
 def test_an_optimizer_and_metrics_in_a_file_are_no_weights(tmp_path):
     model = pictures()
     model.compile("adam", "mse", metrics=["mae"])

@@ -91,6 +91,23 @@ def test_losses_of_keras_get_what_they_take():
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BinaryCrossentropy",
+        "BinaryCrossentropy(from_logits=False)",
+        "CategoricalCrossentropy",
+        "CategoricalCrossentropy(from_logits=False)",
+        "SparseCategoricalCrossentropy",
+        "KLDivergence",
+    ],
+)
+def test_every_cross_entropy_of_two_classes_is_the_same(name):
+    labels, logits = np.array([0, 1, 1, 0], "int32"), np.array([[-2.0], [3.0], [-1.0], [0.5]], "float32")
+    own = np.where(labels == 1, logits[:, 0], -logits[:, 0])
+    np.testing.assert_allclose(built(name, BINARY)(labels, logits), np.log1p(np.exp(-own)), rtol=1e-4)
+
+
 def stepped(name: str, label: Label, strategy_name: str, parts: int) -> list[np.ndarray]:
     """The weights after three steps of SGD on one global batch, where each class weighs another."""
     strategy = strategy_lib.create(strategy_name)

@@ -138,6 +138,26 @@ def test_each_is_that_of_scikit_learn_with_weights_and_without(label, references
         assert result[f"weighted_{key}"] == pytest.approx(weighted, rel=within, abs=within), text
 
 
+def of(name: str, label: Label, labels: object, predictions: object, weights: object = None) -> float | None:
+    found = EvaluationMetrics(label, metrics.build([name], label))
+    found.update(np.asarray(labels), np.asarray(predictions), None, np.asarray(weights))
+    return found.result().get(f"weighted_{next(iter(metrics.keys([name])))}")
+
+
+def test_rounding_makes_no_number_of_what_has_none():
+    one, errors, equal = np.full(5, 0.1, "float32"), np.arange(6.0), np.full(6, 0.3)
+    assert of("explained_variance", PRICE, one, one + 1, [0.3, 0.1, 0.7, 0.2, 0.9]) is None
+    assert of("median_error", PRICE, np.zeros(6), errors, equal) == 2.5
+    answers, weights = np.tile([0.1, 0.8, 0.1], (3, 1)), [0.47225363, 0.64291651, 0.88647192]
+    assert of("mcc", MANY, [0, 1, 2], answers, weights) == 0.0
+
+
+def test_what_compares_classes_gets_the_class_that_is_answered():
+    answers = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+    for name in ("keras.metrics:MeanIoU(num_classes=2)", "keras.metrics:OneHotMeanIoU(num_classes=2)"):
+        assert of(name, BINARY, [0, 1, 1], answers, np.ones(3)) == pytest.approx(1.0, abs=1e-6)
+
+
 def test_every_metric_has_a_reference():
     tested = {(label.task, text.partition("@")[0]) for label, references in CASES for text in references}
     assert {(task, name) for name, known in METRICS.items() for task in known.tasks} <= tested
@@ -164,6 +184,8 @@ def test_one_class_alone_has_no_ranking_and_the_number_is_left_out():
         (BINARY, ["precison"], r"Did you mean 'precision'"),
         (BINARY, ["precision@high"], r"received 'precision@high'; expected precision@N, a threshold from 0"),
         (BINARY, ["precision@1.5"], r"expected precision@N, a threshold from 0 to 1"),
+        (BINARY, ["ece@inf"], r"received 'ece@inf'; expected ece@N"),
+        (BINARY, ["keras.metrics:AUC(name='roc')"], r"second metric of the name roc"),
         (BINARY, ["brier@2"], r"received 'brier@2'; expected brier without a number"),
         (MANY, ["recall@0.5"], r"expected recall@N, a threshold.*where there are two classes"),
         (MANY, ["top"], r"received 'top'; expected top@N, how many answers count"),
