@@ -12,10 +12,11 @@ program has to remember is how many examples it has taken. TensorFlow is importe
 
 import dataclasses
 import glob
+import operator
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, SupportsIndex
 
 from pipeline.base import files
 from pipeline.base.errors import InputError, did_you_mean
@@ -54,15 +55,27 @@ def index(*patterns: str | os.PathLike, schema: str | os.PathLike | Schema) -> "
       schema: what the records hold, or the path of a schema.json; `infer_schema` proposes one.
 
     Raises:
-      InputError: nothing matches, or a file is damaged or no TFRecord file.
+      InputError: nothing matches, a file is damaged or no TFRecord file, or an index cannot be written.
     """
     paths = [found for pattern in patterns for found in _matching(os.fspath(pattern))]
     for path in paths:
-        target = path.with_name(shards.file_name(path.name))
-        if not target.exists():
-            files.write_bytes(target, shards.dumps(foreign.build(path)))
+        if not (target := path.with_name(shards.file_name(path.name))).exists():
+            _write_index(target, path)
     parsed = schema if isinstance(schema, Schema) else schema_lib.load(pathlib.Path(schema))
     return Dataset(foreign.open_files(paths, parsed))
+
+
+def _write_index(target: pathlib.Path, path: pathlib.Path) -> None:
+    built = foreign.build(path)
+    try:
+        files.write_bytes(target, shards.dumps(built))
+    except OSError as error:
+        raise InputError(
+            f"index {target}",
+            received=error.strerror or str(error),
+            expected=f"a folder in which the index of {path.name} can be written",
+            action="Make the folder writable, or copy the files or link to them elsewhere.",
+        ) from None
 
 
 def _matching(pattern: str) -> list[pathlib.Path]:
@@ -103,6 +116,8 @@ class Dataset:
 
         Raises InputError where there is no such split, or it is empty.
         """
+        if not isinstance(expression, str):
+            raise TypeError(f"a dataset has splits, such as dataset['train[:90%]'], not {expression!r}")
         return Split(selection=select(self._opened, expression))
 
     def __getattr__(self, name: str) -> "Split":
@@ -110,6 +125,10 @@ class Dataset:
             meant = did_you_mean(name, self.splits, otherwise=f"Its splits are {', '.join(self.splits)}.")
             raise AttributeError(f"dataset {self._opened} has no split '{name}'. {meant}")
         return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the splits, as of a dict."""
+        return iter(self.splits)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.splits]
@@ -167,6 +186,7 @@ class Split:
         from pipeline.data.input.batches import training_batches
         from pipeline.training.experiment import data as data_lib
 
+        size, position = _whole("size", size, least=1), _whole("position", position)
         data = self._data(
             size,
             seed=seed,
@@ -203,6 +223,7 @@ class Split:
 
         from pipeline.data.input.batches import evaluation_batches, evaluation_steps
 
+        size = _whole("size", size, least=1)
         data = self._data(size, image_size=image_size, image_dtype=image_dtype)
         preprocess = _preprocess(data, self.selection)
         batches = evaluation_batches(self.selection, preprocess, share=_share(size, context))
@@ -226,9 +247,14 @@ class Split:
         from pipeline.data.input.batches import raw_batches
         from pipeline.data.reading.plan import plan_reading
 
+        size, position = _whole("size", size, least=1), _whole("position", position)
         return raw_batches(
             plan_reading(
-                self.selection, share=_share(size, context), seed=seed, position=position, shuffle=shuffle
+                self.selection,
+                share=_share(size, context),
+                seed=_whole("seed", seed),
+                position=position,
+                shuffle=shuffle,
             )
         )
 
@@ -243,15 +269,16 @@ class Split:
         Args:
           size: of the global batches whose order it has; only `shuffle=windows` depends on it.
           seed: of that order; None: the rows are in stored order.
-          epochs: shuffled epochs that follow each other.
+          epochs: that follow each other, each shuffled anew.
 
         Raises:
           InputError: the order depends on the size of the batches, and none is given.
         """
         from pipeline.data.reading.positions import way_of
 
+        size, epochs = _whole("size", size), _whole("epochs", epochs, least=1)
         if seed is None:
-            return source_lib.stored_rows(self.selection)
+            return source_lib.stored_rows(self.selection, epochs=epochs)
         if not size and way_of(self.selection, shuffle) == "windows":
             raise InputError(
                 "size of a source",
@@ -260,7 +287,11 @@ class Split:
                 action="Write source(256, seed=0), or source(seed=0, shuffle='global').",
             )
         return source_lib.stream_rows(
-            self.selection, seed=seed, global_batch=size or 1, shuffle=shuffle, epochs=epochs
+            self.selection,
+            seed=_whole("seed", seed),
+            global_batch=size or 1,
+            shuffle=shuffle,
+            epochs=epochs,
         )
 
     def inputs(
@@ -276,6 +307,8 @@ class Split:
         from pipeline.data.images.augmentation import Augmentation
         from pipeline.training.experiment.config import Data
 
+        if "seed" in given:
+            given["seed"] = _whole("seed", given["seed"])
         defaults = {"seed": 0, "shuffle": "auto", "example_weights": "", "weight": 1.0, "mixture": ()}
         return Data(
             split=self.selection.expression,
@@ -283,6 +316,21 @@ class Split:
             augmentation=Augmentation(**augmentation or {}),
             **{**defaults, **given},
         )
+
+
+def _whole(name: str, given: SupportsIndex, *, least: int = 0) -> int:
+    """An argument that is a whole number; raises InputError where it is none, or is less than `least`."""
+    try:
+        if (number := operator.index(given)) >= least:
+            return number
+    except TypeError:
+        pass
+    raise InputError(
+        f"argument {name}",
+        received=repr(given),
+        expected=f"a whole number of at least {least}",
+        action="Correct the argument.",
+    )
 
 
 def _share(size: int, context: "tf.distribute.InputContext | None") -> object:

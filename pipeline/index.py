@@ -9,11 +9,9 @@ Exit code 0: every file has its index; 2: one is damaged, compressed, or differs
 
 Then any part of the files is read in a shuffled order, from any position on:
 
-  from pipeline.data.dataset import foreign_files, selection
-  from pipeline.data.reading import windows
-  from pipeline.data.schema import schema
-  data = foreign_files.open_files(sorted(glob.glob("data/*.tfrecord")), schema.load("schema.json"))
-  rows = windows.window_rows(selection.select(data, "train[:90%]"), seed=1, position=0)
+  import penstock
+  data = penstock.index("data/*.tfrecord", schema="schema.json")
+  batches = data["train[:90%]"].raw(256, seed=1, position=0)
 
 `python -m beam_jobs.infer_schema` proposes the schema. To train on such files, to clean them, or where
 they are compressed, `python -m beam_jobs.convert --format=tfrecord` makes a dataset of them.

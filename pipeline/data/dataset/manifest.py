@@ -262,12 +262,9 @@ def load(directory: pathlib.Path) -> Manifest:
         manifest = _from_body(document)
     except FileNotFoundError:
         what = "a directory without a manifest" if directory.is_dir() else "no such directory"
-        raise InputError(
-            f"dataset {directory}",
-            received=what,
-            expected=f"a published dataset, which holds {FILE_NAME}",
-            action="Write one with `python -m beam_jobs.convert`; a run that was cut short publishes none.",
-        ) from None
+        raise _no_dataset(directory, what) from None
+    except NotADirectoryError:
+        raise _no_dataset(directory, "a file") from None
     except IsADirectoryError:
         raise _altered(path, "a directory") from None
     except OSError as error:
@@ -278,6 +275,15 @@ def load(directory: pathlib.Path) -> Manifest:
         raise _altered(path, f"digest {manifest.digest[:12]} where the file says {str(digest)[:12]}")
     directories.check_inside(path, directory, (file.path for file in _all_files(manifest)))
     return manifest
+
+
+def _no_dataset(directory: pathlib.Path, received: str) -> InputError:
+    return InputError(
+        f"dataset {directory}",
+        received=received,
+        expected=f"a published dataset, which holds {FILE_NAME}",
+        action="Write one with `python -m beam_jobs.convert`; a run that was cut short publishes none.",
+    )
 
 
 def inner_name(directory: pathlib.Path, member: pathlib.Path, name: str) -> str:

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import mmap
+import operator
 import os
 import pathlib
 import threading
@@ -41,6 +42,7 @@ class RowSource:
 
     Raises:
       InputError: where a row is read: it is damaged, or its file is gone.
+      IndexError, TypeError: as of a list, where there is no such position.
     """
 
     def __init__(self, selection: Selection, order: Order, *, epochs: int = 1) -> None:
@@ -56,10 +58,15 @@ class RowSource:
     def __len__(self) -> int:
         return self._length
 
+    def __repr__(self) -> str:
+        return f"<RowSource of {self._length:,} rows>"
+
     def __getitem__(self, index: SupportsIndex | slice | Sequence[int] | np.ndarray) -> Row | Rows:
+        if isinstance(index, str):
+            raise TypeError(f"rows have positions, and a row has columns: source[0][{index!r}]")
         if isinstance(index, slice | Sequence | np.ndarray):
             return self._reader.read(self._order(self._positions(index)))
-        position, thread = self._position(index.__index__()), threading.get_ident()
+        position, thread = self._position(operator.index(index)), threading.get_ident()
         follows, self._last[thread] = self._last.get(thread) == position - 1, position
         if follows and self._rows_ahead > 1:
             with contextlib.suppress(InputError):  # of another row; this one's comes below
@@ -88,7 +95,14 @@ class RowSource:
     def _positions(self, index: slice | Sequence[int] | np.ndarray) -> np.ndarray:
         if isinstance(index, slice):
             return np.arange(*index.indices(self._length), dtype=np.int64)
-        positions = np.asarray(index, np.int64).reshape(-1)
+        given = np.asarray(index).reshape(-1)
+        if given.dtype == bool:  # a mask; as positions it would be rows 0 and 1
+            if len(given) != self._length:
+                raise IndexError(f"a mask of {len(given):,} for {self._length:,} rows")
+            return np.flatnonzero(given)
+        if len(given) and not np.issubdtype(given.dtype, np.integer):
+            raise TypeError(f"positions are whole numbers, not {given.dtype}")
+        positions = given.astype(np.int64)
         if len(positions) and not -self._length <= positions.min() <= positions.max() < self._length:
             raise IndexError(f"positions {positions.min():,} to {positions.max():,} of {self._length:,} rows")
         return positions % self._length
@@ -110,7 +124,7 @@ class BatchSource:
     So a batch is the same set of rows on any number of hosts. Rows behind the last whole batch are left out.
 
     Raises:
-      InputError: the hosts cannot share a batch evenly.
+      InputError: the hosts cannot share a batch evenly, or there are fewer rows than a batch has.
     """
 
     rows: RowSource
@@ -119,19 +133,28 @@ class BatchSource:
     host: int = 0
 
     def __post_init__(self) -> None:
-        if self.size < 1 or self.size % self.hosts or not 0 <= self.host < self.hosts:
+        for name in ("size", "hosts", "host"):
+            object.__setattr__(self, name, operator.index(getattr(self, name)))
+        if self.size < 1 or not 0 <= self.host < self.hosts or self.size % self.hosts:
             raise InputError(
                 "batches of a source",
                 received=f"size {self.size:,} for host {self.host} of {self.hosts}",
                 expected="a positive multiple of the hosts, which are numbered from 0 on",
                 action="Choose another size, or another number of hosts.",
             )
+        if self.size > len(self.rows):
+            raise InputError(
+                "batches of a source",
+                received=f"size {self.size:,} for {len(self.rows):,} rows, so not a whole batch",
+                expected="at most as many as there are rows",
+                action="Choose a smaller size, or more epochs.",
+            )
 
     def __len__(self) -> int:
         return len(self.rows) // self.size
 
     def __getitem__(self, index: SupportsIndex) -> Rows:
-        number = index.__index__()
+        number = operator.index(index)
         if not -len(self) <= number < len(self):
             raise IndexError(f"batch {number:,} of {len(self):,}")
         run = self.size // self.hosts
@@ -139,9 +162,9 @@ class BatchSource:
         return self.rows[first : first + run]
 
 
-def stored_rows(selection: Selection) -> RowSource:
+def stored_rows(selection: Selection, *, epochs: int = 1) -> RowSource:
     """The rows in stored order."""
-    return RowSource(selection, stored_order(selection))
+    return RowSource(selection, stored_order(selection), epochs=epochs)
 
 
 def stream_rows(

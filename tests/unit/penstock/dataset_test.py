@@ -122,6 +122,39 @@ def test_what_is_not_there_is_named(directory):
         _ = penstock.opne
     with pytest.raises(InputError, match="received none, with a seed and small records"):
         dataset.train.source(seed=0)
+    with pytest.raises(InputError, match="received a file; expected a published dataset"):
+        penstock.open(directory / "manifest.json")
+    assert ("train" in dataset, list(dataset)) == (True, [*dataset.splits])
+    with pytest.raises(TypeError, match="a dataset has splits"):
+        dataset[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda train: train.batches(0), "size: received 0; expected a whole number of at least 1"),
+        (lambda train: train.batches(16, position=-1), "position: received -1"),
+        (lambda train: train.batches(16, seed=0.5), r"seed: received 0\.5"),
+        (lambda train: train.raw("16"), "size: received '16'"),
+        (lambda train: train.raw(16, position=16.0), r"position: received 16\.0"),
+        (lambda train: train.once(-1), "size: received -1"),
+        (lambda train: train.source(-4, seed=0), "size: received -4"),
+        (lambda train: train.source(16, seed=0, epochs=0), "epochs: received 0"),
+        (lambda train: train.source(epochs=1.5), r"epochs: received 1\.5"),
+    ],
+)
+def test_an_argument_that_is_no_number_of_rows_is_named(directory, call, problem: str):
+    with pytest.raises(InputError, match=problem):
+        call(penstock.open(directory).train)
+
+
+def test_a_folder_in_which_no_index_can_be_written_is_named(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(serialize(SCHEMA, rows(1, seed=1)[0]))
+    index = tmp_path / shards.file_name("a.tfrecord")
+    index.with_name(f"{index.name}.tmp").mkdir()  # where it is written first
+    with pytest.raises(InputError, match=f"index {index}: received"):
+        penstock.index(tmp_path / "a.tfrecord", schema=SCHEMA)
 
 
 ALONE = ("numpy", "google_crc32c")  # what reading needs besides Python's own library

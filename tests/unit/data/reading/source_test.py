@@ -85,6 +85,28 @@ def test_one_row_and_several_are_the_same(selections, layout: str):
         source[ROWS]
 
 
+@pytest.mark.parametrize(
+    ("index", "problem"),
+    [
+        ("code", r"a row has columns: source\[0\]\['code'\]"),
+        (1.5, "'float' object cannot be interpreted as an integer"),
+        ([0.0, 1.0], "positions are whole numbers, not float64"),
+        ([True, False], "a mask of 2 for 1,100 rows"),
+        ([0, ROWS], "positions 0 to 1,100 of 1,100 rows"),
+    ],
+)
+def test_what_is_no_position_is_refused(selections, index: object, problem: str):
+    with pytest.raises((IndexError, TypeError), match=problem):
+        stored_rows(selections["rows"])[index]
+
+
+def test_a_mask_and_epochs_choose_rows_as_in_numpy(selections):
+    source = stored_rows(selections["rows"], epochs=2)
+    codes = source[:]["code"]
+    assert codes.tolist() == 2 * codes[:ROWS].tolist()
+    np.testing.assert_array_equal(source[codes < 9]["code"], codes[codes < 9])
+
+
 def _arrays(values: dict) -> dict:
     return {name: np.asarray(value) for name, value in values.items()}
 
@@ -99,9 +121,17 @@ def test_no_row_is_lost_or_repeated_on_another_number_of_hosts(selections, layou
     assert sorted(source[:ROWS]["code"].tolist()) == list(range(ROWS))
 
 
-def test_hosts_share_batches_evenly(selections):
-    with pytest.raises(InputError, match="size 100 for host 0 of 3"):
-        stored_rows(selections["rows"]).batched(100, hosts=3)
+@pytest.mark.parametrize(
+    ("size", "hosts", "problem"),
+    [
+        (100, 3, "size 100 for host 0 of 3"),
+        (100, 0, "size 100 for host 0 of 0"),
+        (ROWS + 1, 1, "size 1,101 for 1,100 rows, so not a whole batch"),
+    ],
+)
+def test_hosts_share_whole_batches_evenly(selections, size: int, hosts: int, problem: str):
+    with pytest.raises(InputError, match=problem):
+        stored_rows(selections["rows"]).batched(size, hosts=hosts)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
