@@ -19,6 +19,7 @@ from pipeline.training.engine.strategy import name_of
 from pipeline.training.engine.trace import Steps
 from pipeline.training.experiment import named
 from pipeline.training.experiment.config import Experiment
+from pipeline.training.experiment.own_classes import OwnCallbackCode
 from pipeline.training.state.run_record import RunRecord
 
 _PACKAGES = ("tensorflow", "tensorflow-tpu", "keras", "apache-beam", "numpy")
@@ -54,6 +55,7 @@ def describe(
     mixture_digests: tuple[str, ...] = (),
     warm_start: Mapping[str, object] | None = None,
     init: Mapping[str, object] | None = None,
+    callbacks: Sequence[OwnCallbackCode] = (),
 ) -> RunRecord:
     """Returns the record of a run before it starts."""
     return RunRecord(
@@ -70,6 +72,7 @@ def describe(
         config=request.experiment.given,
         model=dict(model or {}),
         code=named.records(request.experiment),
+        callbacks=tuple(map(dataclasses.asdict, callbacks)),
         mixture_digests=mixture_digests,
         strategy=name_of(strategy),
         replicas=strategy.num_replicas_in_sync,

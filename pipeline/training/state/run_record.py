@@ -39,6 +39,7 @@ class RunRecord:
     config: Mapping[str, object]
     model: Mapping[str, object] = dataclasses.field(default_factory=dict)  # its code, see model_code.py
     code: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)  # see experiment/named.py
+    callbacks: tuple[Mapping[str, object], ...] = ()  # a user's own, see experiment/own_classes.py
     mixture_digests: tuple[str, ...] = ()  # of the datasets of config.mixture, in its order
     strategy: str = ""
     replicas: int = 1
