@@ -17,7 +17,6 @@ from pipeline.training.observers import registry
 from pipeline.training.observers.delivery import Observers
 from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.workdir import Workdir
-
 from tests.shared.small_run import write_small_dataset
 from tests.unit.training.observers.delivery_test import RECORD
 
