@@ -1,6 +1,7 @@
 """A run in Weights & Biases: config, metrics, final metrics and the report. Offline it needs no account."""
 
 import pathlib
+import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -60,7 +61,7 @@ class Wandb(Observer):
 
     def finished(self, steps: int, evaluation: Mapping[str, object], report: pathlib.Path) -> None:
         self._run.summary.update(final_metrics(evaluation))
-        self._run.save(str(report), base_path=str(report.parent), policy="now")
+        shutil.copy(report, self._run.dir)  # what is there is sent with the run
         self._run.finish(exit_code=0)
 
     def failed(self, error: str, *, was_asked: bool) -> None:

@@ -1,4 +1,4 @@
-"""Runs in MLflow and TensorBoard's HParams, read back by their own readers; in Weights & Biases, by its messages."""
+"""Runs in MLflow, TensorBoard and Weights & Biases, read back: the last by its messages."""
 
 import contextlib
 import json
@@ -199,6 +199,7 @@ def test_wandb_writes_offline_one_run_of_two_processes(tmp_path):
             if "loss" in items:
                 losses[int(items["_step"])] = float(items["loss"])
     assert len(ids) == 1
+    assert len(list(tmp_path.glob("wandb/offline-run-*/files/report.html"))) == 1
     assert losses == {2: 0.5, 3: pytest.approx(1 / 3)}
 
 
