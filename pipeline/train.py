@@ -30,6 +30,7 @@ from collections.abc import Sequence
 
 from absl import flags, logging
 
+from pipeline.base import redaction
 from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
@@ -176,7 +177,7 @@ def main(argv: Sequence[str]) -> int:
         warm_start=_warm_start(),
         learning_rate=scaling.summary(values),
         profile_steps=trace.parsed(_PROFILE_STEPS.value),
-        command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
+        command=f"python -m pipeline.train {shlex.join(map(_public, sys.argv[1:]))}",
     )
     with cluster.ending_at_once():
         metrics = run.train(request, began=time.monotonic() - goodput.process_age_s())
@@ -190,6 +191,12 @@ def main(argv: Sequence[str]) -> int:
         f"export: {shlex.join(['python', '-m', 'pipeline.export', *export])}"
     )
     return 0
+
+
+def _public(argument: str) -> str:
+    """An argument as run.json and the report have it: without secrets."""
+    is_of_observers = argument.startswith("--config.observers")
+    return (redaction.public_text if is_of_observers else redaction.public_uris)(argument)
 
 
 def _warm_start() -> pathlib.Path | None:

@@ -86,7 +86,11 @@ def get_config() -> Config:
     config.evaluation.global_batch = 512  # most examples of an evaluation step
     config.evaluation.metrics = ()  # beside the task's, such as ('f1', 'precision@0.3'); see docs/training.md
 
-    # Keras callbacks: docs/training.md lists those that survive a kill.
+    # Keras callbacks: docs/training.md lists those that survive a kill; or your own, as module:Class.
     # E.g. ({"class_name": "EarlyStopping", "config": {"monitor": "val_loss"}},)
     config.callbacks = ()
+
+    # Where the run is followed besides: mlflow, wandb, hparams, openlineage, or your own, as module:Class.
+    # E.g. ({"class_name": "mlflow", "config": {"tracking_uri": "http://localhost:5000"}},)
+    config.observers = ()
     return config

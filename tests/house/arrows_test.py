@@ -31,8 +31,9 @@ TRAINING = {
     "experiment": "tasks engine state loop",
     "report": "state tasks experiment",
     "launch": "tasks state",
+    "observers": "state loop experiment",
     "replay": "tasks state engine experiment report",
-    "run": "tasks state loop engine experiment report launch replay",
+    "run": "tasks state loop engine experiment observers report launch replay",
     "parity": "tasks engine state experiment replay",
 }
 BEAM_JOBS = {

@@ -22,6 +22,7 @@ LOCKS = [
     "requirements/export",
     "requirements/gcp",
     "requirements/models",
+    "requirements/observers",
     "requirements/tpu",
     "requirements/peers",
 ]

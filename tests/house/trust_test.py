@@ -33,6 +33,7 @@ _ALLOWED = {
     ("beam_jobs/launch/runners.py", "import_module"),  # likewise
     ("pipeline/exporting/conversion.py", "import_module"),  # likewise
     ("pipeline/exporting/runtimes.py", "import_module"),  # likewise
+    ("pipeline/training/observers/observer.py", "import_module"),  # likewise
     ("pipeline/exporting/keras_file.py", "import_module"),  # of the classes of the model that was exported
     ("pipeline/exporting/keras_file.py", "load_model"),  # the file that this export wrote
 }

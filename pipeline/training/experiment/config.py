@@ -11,6 +11,7 @@ import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from pipeline.base import redaction
 from pipeline.base.errors import InputError, did_you_mean, unknown_name
 from pipeline.base.values import Rule, Values, broken_rules, section
 from pipeline.data.images.augmentation import Augmentation
@@ -157,7 +158,8 @@ class Experiment:
 
     Attributes:
       callbacks: {"class_name": …, "config": {…}} each.
-      given: the config as JSON has it, which run.json holds.
+      observers: a name, or the same, each.
+      given: the config as JSON has it, without the secrets of observers, which run.json holds.
     """
 
     data: Data
@@ -168,7 +170,13 @@ class Experiment:
     optimizer: Optimizer
     evaluation: Evaluation
     callbacks: tuple[Mapping, ...]
+    observers: tuple[Mapping | str, ...]
     given: Values
+
+    @property
+    def beside_config(self) -> Place:
+        """Where callbacks and observers are found: as they are now, whatever the run recorded."""
+        return Place(folder=self.model.place.folder)
 
     def at(self, place: Place) -> "Experiment":
         """Returns the experiment with its code in another place."""
@@ -188,7 +196,7 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
     """
     _check_keys(config)
     _check_values(config)
-    values = _frozen({name: value for name, value in config.items() if name != "callbacks"})
+    values = _frozen({name: value for name, value in config.items() if name not in _SPECS})
     train, seed = values["train"], values["seed"]
     model, own_loss = dict(values["model"]), dict(values["loss"])
     folder = str(pathlib.Path(config_file.partition(":")[0]).parent.resolve()) if config_file else ""
@@ -219,6 +227,7 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
         optimizer=_optimizer(values["optimizer"]),
         evaluation=section(Evaluation, values["evaluation"]),
         callbacks=tuple(config["callbacks"]),
+        observers=tuple(config["observers"]),
         given=as_json(config),
     )
     return experiment.at(Place(folder=folder))
@@ -231,8 +240,9 @@ def _optimizer(values: Values) -> Optimizer:
 
 
 def as_json(config: Values) -> dict[str, object]:
-    """Returns the config as JSON has it: tuples become lists."""
-    return json.loads(json.dumps(config, default=repr))
+    """Returns the config as JSON has it: tuples become lists, and the secrets of observers are hidden."""
+    shown = {**config, "observers": redaction.public(config.get("observers", ()))}
+    return json.loads(json.dumps(shown, default=repr))
 
 
 def check_length(steps: int) -> None:
@@ -245,7 +255,8 @@ def _names(*sections: type) -> frozenset[str]:
     return frozenset(field.name for section in sections for field in dataclasses.fields(section))
 
 
-_GROUPS = ("model", "init", "loss", "augmentation", "train", "optimizer", "evaluation", "callbacks")
+_SPECS = ("callbacks", "observers")  # lists of dicts, which have checks of their own
+_GROUPS = ("model", "init", "loss", "augmentation", "train", "optimizer", "evaluation", *_SPECS)
 # The keys of a config, by section; any key may stand in `model`, in `loss`, and beside a named optimizer.
 _KEYS: Mapping[str, frozenset[str]] = {
     "": frozenset({"seed", "global_batch", "mixture", "image_size", "shuffle", "image_dtype", *_GROUPS}),

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.training.loop.callbacks import REFUSED, SURVIVORS, WORKDIR_MARK
+from pipeline.training.loop.own_callbacks import is_own
 
 _KEYS = ("class_name", "config")
 _SUFFIXES = (".csv", ".tsv", ".txt", ".log")  # of no file of the run's own
@@ -33,6 +34,8 @@ def check(
     files: list[str] = []
     for number, spec in enumerate(specs):
         name, arguments = _read(number, spec)
+        if is_own(name):
+            continue
         thing = f"config.callbacks[{number}], {name}"
         _check_arguments(thing, name, arguments)
         if "monitor" in SURVIVORS[name].arguments:
@@ -54,8 +57,8 @@ def _read(number: int, spec: object) -> tuple[str, Mapping[str, object]]:
             action = did_you_mean(str(key), _KEYS, otherwise="Put arguments into config.")
             raise InputError(thing, received=f"the key {key!r}", expected=shape, action=action)
     name = spec.get("class_name")
-    if name not in SURVIVORS:
-        allowed = f"a callback that survives a kill: {', '.join(SURVIVORS)}"
+    if name not in SURVIVORS and not is_own(name):
+        allowed = f"a callback that survives a kill: {', '.join(SURVIVORS)}, or your own, as module:Class"
         action = REFUSED.get(name) or did_you_mean(
             str(name), SURVIVORS, otherwise="Correct its class_name, or leave it out."
         )

@@ -17,23 +17,36 @@ import keras
 
 from pipeline.base import files
 from pipeline.base.errors import InputError
+from pipeline.training.loop.own_callbacks import OwnCallback, is_own
 
 WORKDIR_MARK = "{workdir}"
 
 Spec = Mapping[str, object]  # class_name, config: arguments by name
+MakeOwn = Callable[[Spec], keras.callbacks.Callback]
 
 
 def build(
-    specs: Sequence[Spec], *, workdir: pathlib.Path | None, logged: Sequence[str] = ()
+    specs: Sequence[Spec],
+    *,
+    workdir: pathlib.Path | None,
+    logged: Sequence[str] = (),
+    make_own: MakeOwn | None = None,
 ) -> list[keras.callbacks.Callback]:
     """Makes the callbacks of specs that `callback_checks.check` has passed.
 
     Args:
-      workdir: what `{workdir}` stands for; None in a worker that is not the chief. All workers run the
+      workdir: what `{workdir}` stands for; None in a worker that is not the chief. All workers run Keras's
         callbacks, so that all stop at the same step, but only the chief writes files and prints.
       logged: numbers that are logged at the end of some epoch.
+      make_own: makes one of a user's own; only the chief calls it.
     """
-    return [_build(spec, workdir, logged) for spec in specs]
+    is_chief = workdir is not None
+    return [
+        OwnCallback(spec["class_name"], make_own(spec) if is_chief else None)
+        if is_own(spec["class_name"])
+        else _build(spec, workdir, logged)
+        for spec in specs
+    ]
 
 
 def state(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict]:
@@ -47,7 +60,11 @@ def restore(callbacks: Sequence[keras.callbacks.Callback], saved: Sequence[Mappi
     Call it after `on_train_begin`, which resets some of them.
     """
     for (name, callback), entry in zip(_named(callbacks), saved, strict=False):
-        if name == entry["class_name"] and name in SURVIVORS:
+        if name != entry["class_name"]:
+            continue
+        if isinstance(callback, OwnCallback):
+            callback.restore(entry["kept"])
+        elif name in SURVIVORS:
             SURVIVORS[name].restore(callback, entry["kept"])
 
 
@@ -73,10 +90,12 @@ def without_warnings() -> Iterator[None]:
 
 
 def _named(callbacks: Sequence[keras.callbacks.Callback]) -> list[tuple[str, keras.callbacks.Callback]]:
-    return [(type(callback).__name__, callback) for callback in callbacks]
+    return [(getattr(each, "class_name", type(each).__name__), each) for each in callbacks]
 
 
 def _state(name: str, callback: keras.callbacks.Callback) -> dict:
+    if isinstance(callback, OwnCallback):
+        return callback.state()
     return SURVIVORS[name].state(callback) if name in SURVIVORS else {}
 
 

@@ -32,6 +32,8 @@ class Session:
         same in all processes that train together. It is called at every stop.
       averaged: a block within which the model has the weights that are evaluated, and that callbacks see
         between epochs.
+      any_stops: function () → whether a callback asks to stop, 0 or 1, in any of the processes that train
+        together; None: each process asks its own callbacks, which are the same in all.
       guard: what is done about a step whose loss is not finite.
       check_input: raises where what was read is no longer what it was; before each log point and save.
     """
@@ -47,6 +49,7 @@ class Session:
         has_accuracy: bool,
         asked_to_stop: Callable[[], int] = lambda: 0,
         averaged: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
+        any_stops: Callable[[], int] | None = None,
         guard: Guard | None = None,
         check_input: Callable[[], None] = lambda: None,
     ) -> None:
@@ -62,12 +65,14 @@ class Session:
         self._has_accuracy = has_accuracy
         self._asked_to_stop = asked_to_stop
         self._averaged = averaged
+        self._any_stops = any_stops
         self._check_input = check_input
         self._window = Tally()  # since the last log point
         self._epoch = Tally()
         self._metrics: Mapping[str, float] = {}  # of the epoch that ends at this stop
         self._last_logs: Mapping[str, float] | None = None  # of the last epoch that ended in this process
         self._step, self._saved = 0, {}
+        self._was_stopped = False  # in all processes
         self._watch = Watch(guard or Guard(), checkpoints)
         self.logged = 0  # the step of the last log point
 
@@ -123,7 +128,13 @@ class Session:
         return self._watch.events
 
     def _is_over(self, step: int) -> bool:
-        return step >= self._cadence.total_steps or self._model.stop_training
+        return step >= self._cadence.total_steps or self._is_stopped()
+
+    def _is_stopped(self) -> bool:
+        """Returns whether a callback has asked to stop; all processes ask at the same places."""
+        if self._any_stops and not self._was_stopped:
+            self._was_stopped = self._model.stop_training = bool(self._any_stops())
+        return self._model.stop_training
 
     def _advance(self, step: int, inner_loop: InnerLoop, report: Report) -> int:
         """Goes on to the next stop; returns its step."""
@@ -136,7 +147,7 @@ class Session:
         self._window += tally
         self._epoch += tally
         self.hooks.on_train_batch_end(number + stop - step - 1, self._averages(self._epoch))
-        is_due = self._cadence.logs(stop) or self._model.stop_training
+        is_due = self._cadence.logs(stop) or self._is_stopped()
         if is_due and (self._window.counted or self._epoch.counted):
             self._check_input()
             report(self._point(stop))
@@ -168,7 +179,7 @@ class Session:
         }
         self._window, self.logged, self._metrics = Tally(), step, {}
         # A callback that stops the run in the middle of an epoch ends that epoch, as in `fit`.
-        is_end = cadence.ends_epoch(step) or self._model.stop_training
+        is_end = cadence.ends_epoch(step) or self._is_stopped()
         validation = self._end_epoch(step) if is_end else None
         return point | ({"validation": validation} if validation else {})
 

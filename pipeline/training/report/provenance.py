@@ -59,6 +59,7 @@ def provenance_section(inputs: ReportInputs) -> Section:
         "manifest digest": tag("code", run["dataset_digest"]) if run.get("dataset_digest") else None,
         **{f"code of {name}": _code(each) for name, each in (run.get("code") or {}).items()},
         "first weights": _start(run),
+        "own callbacks": "; ".join(map(_callback, run.get("callbacks") or ())) or None,
         "schema fingerprint": tag("code", inputs.schema.fingerprint) if inputs.schema else None,
         "processor": machine.get("processor"),
         "cores": formats.count(machine["cores"]) if "cores" in machine else None,
@@ -89,6 +90,11 @@ def _code(code: Mapping) -> str:
     files = (code.get("files") or {}).items()
     named = ", ".join(f"{name} {str(digest)[:_DIGEST_CHARACTERS]}" for name, digest in files)
     return f"{code.get('folder')}: {named}"
+
+
+def _callback(found: Mapping) -> str:
+    lost = "" if found.get("exact") else f" ({found.get('why_not')})"
+    return f"{found.get('class_name')}, exact: {str(bool(found.get('exact'))).lower()}{lost}"
 
 
 def _start(run: Mapping) -> str | None:

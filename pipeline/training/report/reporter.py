@@ -72,6 +72,11 @@ class Reporter:
             self._write_record(point["step"])
             write_report(self._workdir.path)
 
+    @property
+    def record(self) -> RunRecord:
+        """What run.json holds now."""
+        return self._record
+
     def first_step(self, tracing_s: float, step_s: float) -> None:
         """Receives how long it took to trace the graph, and to run the first step of this process."""
         self._progress.first_step(tracing_s, step_s)

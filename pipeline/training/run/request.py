@@ -18,6 +18,7 @@ from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.strategy import name_of
 from pipeline.training.engine.trace import Steps
 from pipeline.training.experiment.config import Experiment
+from pipeline.training.experiment.own_classes import OwnCallbackCode
 from pipeline.training.state.run_record import RunRecord
 
 _PACKAGES = ("tensorflow", "tensorflow-tpu", "keras", "apache-beam", "numpy")
@@ -53,6 +54,7 @@ def describe(
     mixture_digests: tuple[str, ...] = (),
     warm_start: Mapping[str, object] | None = None,
     init: Mapping[str, object] | None = None,
+    callbacks: Sequence[OwnCallbackCode] = (),
 ) -> RunRecord:
     """Returns the record of a run before it starts."""
     return RunRecord(
@@ -68,6 +70,7 @@ def describe(
         config_file=request.config_file,
         config=request.experiment.given,
         code=dict(code or {}),
+        callbacks=tuple(map(dataclasses.asdict, callbacks)),
         mixture_digests=mixture_digests,
         strategy=name_of(strategy),
         replicas=strategy.num_replicas_in_sync,

@@ -2,11 +2,13 @@
 
 import contextlib
 import dataclasses
+import functools
 import shlex
 import time
 from collections.abc import Callable, Sequence
 
 import keras
+from tqdm import tqdm
 
 from pipeline.base import files
 from pipeline.base.cli.signals import Deferred
@@ -19,13 +21,14 @@ from pipeline.data.statistics import loading
 from pipeline.report import terminal
 from pipeline.training.engine import cluster, strategy, trace
 from pipeline.training.engine.checkpoint import Checkpoints
-from pipeline.training.experiment import checks
+from pipeline.training.experiment import checks, own_classes
 from pipeline.training.experiment.model import naming_layer
 from pipeline.training.loop import callbacks, outer
 from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.clock import timed
-from pipeline.training.loop.outer import Session, TimedCheckpoints
-from pipeline.training.report.reporter import Reporter, write_report
+from pipeline.training.loop.outer import Point, Session, TimedCheckpoints
+from pipeline.training.observers.delivery import Observers
+from pipeline.training.report.reporter import FILE_NAME, Reporter, write_report
 from pipeline.training.report.run import time_line
 from pipeline.training.run import parts
 from pipeline.training.run.attribution import attribution_of
@@ -78,7 +81,10 @@ def _go_on(setup: Setup, began: float) -> dict:
             return workdir_lib.read_json(workdir.evaluation)
     path = None if strategy.worker(setup.strategy) else workdir.goodput_log
     with GoodputLog(path, age_s=time.monotonic() - began) as goodput_log:
-        metrics = _train(parts.build(setup), before, goodput_log)
+        run = parts.build(setup)
+        observers = Observers(setup.observers if run.is_chief else {}, workdir, tell=_tell)
+        with observers.told_of_failure():
+            metrics = _train(run, before, goodput_log, observers)
     if path:
         print(terminal.broken(time_line(goodput.read_goodput(path))), flush=True)
     return metrics
@@ -95,7 +101,11 @@ def _is_done(setup: Setup, before: RunRecord) -> bool:
     )
 
 
-def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog) -> dict:
+def _tell(line: str) -> None:
+    tqdm.write(terminal.broken(line))  # above the bar of progress, where there is one
+
+
+def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog, observers: Observers) -> dict:
     """Trains from the latest checkpoint on; returns the metrics of the final split.
 
     Args:
@@ -109,7 +119,9 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog) -> dict:
         measures = Measures(
             run.model, run.setup.strategy, global_batch=run.setup.experiment.data.global_batch
         )
-        reporter, step = _steps(run, before, checkpoints, goodput_log, measures, check_input=watched.check)
+        reporter, step = _steps(
+            run, before, checkpoints, goodput_log, measures, observers, check_input=watched.check
+        )
     with run.averaged():
         metrics = timed(goodput_log, "evaluation", run.evaluate)(run.setup.final_split)
     watched.check()
@@ -118,6 +130,7 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog) -> dict:
         print(terminal.broken(f"{checkpoints.cost}\n{measures.line()}"), flush=True)
         goodput_log.write()  # the page shows it
         timed(goodput_log, "report", reporter.finish)(step, metrics)
+        timed(goodput_log, "report", observers.finished)(step, metrics, run.setup.workdir.path / FILE_NAME)
     return metrics
 
 
@@ -127,6 +140,7 @@ def _steps(
     checkpoints: Checkpoints,
     goodput_log: GoodputLog,
     measures: Measures,
+    observers: Observers,
     *,
     check_input: Callable[[], None],
 ) -> tuple[Reporter | None, int]:
@@ -140,6 +154,7 @@ def _steps(
         callbacks=callbacks.build(
             setup.experiment.callbacks,
             workdir=setup.workdir.path if run.is_chief else None,
+            make_own=functools.partial(own_classes.make_callback, place=setup.experiment.beside_config),
             logged=checks.logged_names(
                 setup.dataset.schema.label,
                 is_validated=bool(setup.validation_split),
@@ -151,6 +166,7 @@ def _steps(
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
         averaged=run.averaged,
         asked_to_stop=strategy.largest(setup.strategy, signals.came),
+        any_stops=_any_stops(run),
         guard=_guard(run, lambda event, line: reporter.bad_step(event, line)),
         check_input=check_input,
     )
@@ -163,7 +179,11 @@ def _steps(
         if run.is_chief
         else None
     )
-    report = (lambda point: reporter(measures.of(point))) if reporter else (lambda point: None)
+    if reporter:
+        observers.started(reporter.record, workdir_lib.read_history(setup.workdir.history))
+    report = (
+        (lambda point: _report(measures.of(point), reporter, observers)) if reporter else (lambda _: None)
+    )
     show = reporter.first_step if reporter else (lambda tracing, first: None)
     with (
         naming_lost_service(setup.request.data_service),
@@ -186,6 +206,19 @@ def _steps(
             )
         with signals:
             return reporter, session.run(inner_loop, report=timed(goodput_log, "report", report))
+
+
+def _report(point: Point, reporter: Reporter, observers: Observers) -> None:
+    reporter(point)
+    observers.logged(point)
+
+
+def _any_stops(run: Run) -> Callable[[], int] | None:
+    """Tells all processes whether the chief's own callbacks ask to stop; None where it has none."""
+    setup = run.setup
+    if not setup.record.callbacks:
+        return None
+    return strategy.largest(setup.strategy, lambda: int(bool(run.model.stop_training)))
 
 
 def _write_inputs(run: Run) -> None:

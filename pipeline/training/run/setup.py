@@ -30,6 +30,7 @@ from pipeline.training.experiment import (
     metrics,
     model_code,
     optimizer,
+    own_classes,
 )
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import data as data_lib
@@ -39,6 +40,8 @@ from pipeline.training.experiment.config import Experiment
 from pipeline.training.experiment.first_weights import Source
 from pipeline.training.loop import callback_checks
 from pipeline.training.loop.clock import Cadence, total_steps
+from pipeline.training.observers import registry
+from pipeline.training.observers.observer import Observer
 from pipeline.training.run.request import Request, describe
 from pipeline.training.run.weights import require_weights
 from pipeline.training.state import checkpoints, run_record
@@ -74,6 +77,7 @@ class Setup:
     start: Start | None  # the run that gives all first weights; None: none does
     source: Source | None  # what gives first weights by name; None: nothing, or the run has its own copy
     statistics: SplitStatistics  # of the training data, or of the run that gave the first weights
+    observers: Mapping[str, Observer]  # by name; only the chief tells them
     record: RunRecord
     announcement: tuple[str, ...]  # lines
 
@@ -126,6 +130,12 @@ def decide(request: Request) -> Setup:
     selections, damage = _selections(request, used, workdir, strategy_lib.worker(strategy), say)
     cadence = _cadence(experiment, selections, say)
     _check_callbacks(experiment, schema, cadence, validation_split)
+    callbacks = own_classes.of_callbacks(
+        experiment.callbacks, before.callbacks if before else (), place=experiment.beside_config
+    )
+    lines += [f"callback   {each}" for each in callbacks]
+    observers = registry.build(experiment.observers, place=experiment.beside_config)
+    lines += [f"observers  {', '.join(observers)}"] if observers else []
     return Setup(
         request=request,
         selections=selections,
@@ -144,6 +154,7 @@ def decide(request: Request) -> Setup:
         start=start,
         source=source,
         statistics=statistics,
+        observers=observers,
         record=describe(
             request,
             strategy,
@@ -155,6 +166,7 @@ def decide(request: Request) -> Setup:
             mixture_digests=data_lib.mixture_digests(experiment.data, selections),
             warm_start=start.recorded if start else None,
             init=init,
+            callbacks=callbacks,
         ),
         announcement=tuple(lines),
     )

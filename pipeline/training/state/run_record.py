@@ -38,6 +38,7 @@ class RunRecord:
     config_file: str = ""
     config: Mapping[str, object]
     code: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)  # see code.py
+    callbacks: tuple[Mapping[str, object], ...] = ()  # a user's own, see experiment/own_classes.py
     mixture_digests: tuple[str, ...] = ()  # of the datasets of config.mixture, in its order
     strategy: str = ""
     replicas: int = 1

@@ -30,6 +30,7 @@ class Workdir:
     history = _entry("history.jsonl")  # one line of JSON a log point
     goodput_log = _entry("ledger.jsonl")  # wall time by kind, over all processes
     evaluation = _entry("evaluation.json")
+    observers = _entry("observers")  # what those of config.observers must know after a kill
     schema = _entry(schema_lib.FILE_NAME)
     statistics = _entry(manifest_lib.STATISTICS_FILE_NAME)  # that preprocessing was built from
     # The dataset's, where `statistics` are those of the run that gave this one its weights.

@@ -1,0 +1,109 @@
+"""Keras callbacks of a user's own, named as `package.module:Class` in `config.callbacks`.
+
+Only the chief of a cluster runs one. Each hook gets what `Model.fit` gives it with `steps_per_execution`: a
+batch hook fires once for each run of `steps_per_loop` steps, with the number of its first step in the epoch
+(`on_train_batch_begin`) and of its last one (`on_train_batch_end`), and with the epoch's averages so far.
+"""
+
+import pathlib
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+
+import keras
+
+from pipeline.base.errors import InputError
+
+# Those of batches in general, too: the Keras class calls them from those of training batches.
+_HOOKS = tuple(
+    f"on_{what}_{when}"
+    for what in ("train", "epoch", "train_batch", "test", "test_batch")
+    for when in ("begin", "end")
+)
+_STATE = ("get_state", "set_state")
+
+
+def is_own(class_name: object) -> bool:
+    """Returns whether a name is one of code, not one of Keras's."""
+    return isinstance(class_name, str) and ":" in class_name
+
+
+def keeps_state(kind: type) -> bool:
+    """Returns whether the state of such a callback survives a kill.
+
+    It does if the class has `get_state()`, which gives a dict of JSON that may hold NumPy arrays, and
+    `set_state(state)`, which is called after `on_train_begin` of the process that goes on.
+    """
+    return all(callable(getattr(kind, name, None)) for name in _STATE)
+
+
+class OwnCallback(keras.callbacks.Callback):
+    """Passes hooks on to a callback; what goes wrong in one is an error that names file and line.
+
+    Args:
+      class_name: as the config has it.
+      callback: None in a process that is not the chief, where nothing is called.
+    """
+
+    def __init__(self, class_name: str, callback: keras.callbacks.Callback | None) -> None:
+        super().__init__()
+        self.class_name = class_name
+        self._callback = callback
+
+    def set_model(self, model: keras.Model) -> None:
+        super().set_model(model)
+        self._call("set_model", model)
+
+    def set_params(self, params: Mapping) -> None:
+        super().set_params(params)
+        self._call("set_params", params)
+
+    def state(self) -> dict:
+        """What a checkpoint holds of it."""
+        return self._call("get_state") if self._is_exact else {}
+
+    def restore(self, kept: Mapping) -> None:
+        if self._is_exact and kept:
+            self._call("set_state", kept)
+
+    @property
+    def _is_exact(self) -> bool:
+        return keeps_state(type(self._callback))
+
+    def _call(self, hook: str, *arguments: object, **named: object) -> object:
+        if self._callback is None:
+            return None
+        try:
+            return getattr(self._callback, hook)(*arguments, **named)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:
+            raise self._failed(hook, error) from error
+
+    def _failed(self, hook: str, error: Exception) -> InputError:
+        frames = traceback.extract_tb(error.__traceback__)[1:]  # without `_call` itself
+        folder = str(pathlib.Path(_file(type(self._callback))).parent)
+        own = [each for each in frames if each.filename.startswith(folder)] or list(frames)
+        where = f"{own[-1].filename}, line {own[-1].lineno}" if own else f"the signature of its {hook}"
+        return InputError(
+            f"config.callbacks, {self.class_name}, {hook}",
+            received=f"{type(error).__name__}: {' '.join(str(error).split())}",
+            expected="a hook that returns",
+            action=f"Correct {where}; the same command goes on from the last checkpoint.",
+        )
+
+
+def _file(kind: type) -> str:
+    return getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+
+
+def _passed_on(hook: str) -> Callable[..., None]:
+    def call(self: OwnCallback, *arguments: object, **named: object) -> None:
+        self._call(hook, *arguments, **named)
+
+    return call
+
+
+# Set on the class: Keras looks there whether batch hooks are overridden, and calls these in its own thread.
+for _hook in _HOOKS:
+    setattr(OwnCallback, _hook, _passed_on(_hook))

@@ -1,0 +1,99 @@
+"""The interface of what observes a run from outside; a user's own observer derives from `Observer`."""
+
+import dataclasses
+import importlib
+import json
+import pathlib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+
+from pipeline.base import files
+from pipeline.training.state.run_record import RunRecord
+
+Point = Mapping[str, object]  # a line of history.jsonl
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """What an observer may know besides the run's record.
+
+    Attributes:
+      workdir: the run's working directory.
+      memory: a file there for what the observer must know after a kill, such as the id of its run.
+    """
+
+    workdir: pathlib.Path
+    memory: pathlib.Path
+
+    def recall(self) -> dict:
+        """What `remember` has kept; empty where there is nothing, or no JSON."""
+        try:
+            found = json.loads(files.read_bytes(self.memory))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def remember(self, **facts: object) -> None:
+        self.memory.parent.mkdir(exist_ok=True)
+        files.write_json(self.memory, facts)
+
+
+class Observer:
+    """Does nothing at each event; only the chief of a cluster has observers.
+
+    An exception in a method does not end the run. The event is given again later, before those that follow.
+    So a method that fails half-way is called twice.
+    """
+
+    def started(self, record: RunRecord, place: Place, history: Sequence[Point]) -> None:
+        """Receives the run as it begins or goes on; `history` holds the log points until then."""
+
+    def logged(self, point: Point) -> None:
+        """Receives a log point: `step`, `loss`, speed, and `validation` where an epoch ends."""
+
+    def finished(self, steps: int, evaluation: Mapping[str, object], report: pathlib.Path) -> None:
+        """Receives the final metrics and the report, at the end of the run."""
+
+    def failed(self, error: str, *, was_asked: bool) -> None:
+        """Receives why this process ends before its run.
+
+        Args:
+          error: one line, without secrets.
+          was_asked: the run was asked to stop, by a signal, and can go on.
+        """
+
+
+def library(name: str) -> types.ModuleType:
+    """Imports an optional package, which may take seconds; registry.py has found that it is there."""
+    return importlib.import_module(name)
+
+
+def name_of(record: RunRecord, place: Place) -> str:
+    """Names a run as people do: config and working directory, `digits_resnet, runs/digits`."""
+    config = pathlib.PurePath(record.config_file.partition(":")[0]).stem
+    return f"{config}, {place.workdir.name}" if config else place.workdir.name
+
+
+def metrics_of(point: Point) -> dict[str, float]:
+    """The numbers of a log point by name; those of its validation begin with `val_`."""
+    return numbers(point) | numbers(point.get("validation") or {}, prefix="val_")
+
+
+def numbers(found: Mapping, *, prefix: str = "") -> dict[str, float]:
+    """The floats among the values."""
+    return {f"{prefix}{name}": value for name, value in found.items() if isinstance(value, float)}
+
+
+def final_metrics(evaluation: Mapping) -> dict[str, float]:
+    """The final metrics by name, after that of their split: `test_auc`."""
+    split = str(evaluation.get("split", "final")).replace("/", "_")
+    return numbers(evaluation, prefix=f"{split}_")
+
+
+def settings(config: Mapping, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """The values of a config by dotted keys: ("optimizer.name", "adamw"); lists stay whole."""
+    for name, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from settings(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
