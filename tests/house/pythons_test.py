@@ -22,6 +22,7 @@ LOCKS = [
     "requirements/export",
     "requirements/gcp",
     "requirements/models",
+    "requirements/notebooks",
     "requirements/observers",
     "requirements/tpu",
     "requirements/peers",
@@ -112,7 +113,7 @@ def test_bazel_has_every_python():
 
     assert [one["python_version"] for one in toolchains] == PYTHONS
     assert [one["python_version"] for one in toolchains if one["is_default"]] == PYTHONS[-1:]
-    served = ("requirements", "requirements/dev")
+    served = ("requirements", "requirements/dev", "requirements/notebooks")
     assert {(one["requirements_lock"], one["python_version"]) for one in hubs} == {
         (f"//:{name}.txt", version) for name in served for version in PYTHONS
     }

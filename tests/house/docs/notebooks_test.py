@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-_WHY = "notebooks run where requirements/dev.txt is installed"
+_WHY = "notebooks run where requirements/notebooks.txt is installed"
 pytest.importorskip("nbclient", reason=_WHY)
 pytest.importorskip("ipykernel", reason=_WHY)
 
