@@ -114,6 +114,7 @@ def test_files_that_changed_since_they_were_indexed_are_refused(file: pathlib.Pa
         select(foreign.open_files([file], SCHEMA), "train")
 
 
+@pytest.mark.slow
 def test_records_of_files_in_several_folders_are_read(file: pathlib.Path):
     second = file.parent / "elsewhere" / "part-2.tfrecord"
     second.parent.mkdir()

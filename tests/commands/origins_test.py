@@ -136,6 +136,7 @@ def test_the_raw_row_at_the_stated_place_is_the_record(tmp_path: pathlib.Path, r
     assert not verify(dataset.directory).problems
 
 
+@pytest.mark.slow
 def test_csv_of_all_that_may_stand_in_it(tmp_path: pathlib.Path):
     random = np.random.default_rng(0)
     for trial in range(3):

@@ -50,6 +50,7 @@ def test_a_time_of_another_zone_is_told_in_utc(warm_python, root):
     assert "the schedule '0 3 * * *' was due at 2026-11-03 03:00 UTC" in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_name_that_a_terminal_would_obey_is_written_out(warm_python, root):
     name = small_spans.write_span(root, 0)
     small_spans.folder(root, name).rename(small_spans.folder(root, "\x1b[2J"))

@@ -75,6 +75,7 @@ def ids(dataset: Dataset, split: str) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_statistics_of_the_spans_are_those_of_all_rows_bit_for_bit(spans, window):
     assert loading.content(window) == (spans / "whole" / "statistics.pb").read_bytes()
 

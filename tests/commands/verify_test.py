@@ -183,6 +183,7 @@ def test_rows_with_an_id_are_changed_or_moved(published: Callable[..., pathlib.P
     assert leaked == next(m["records"] for m in found["difference"]["moved"] if m["before"] == "train")
 
 
+@pytest.mark.slow
 def test_blocks_are_compared_row_by_row(published: Callable[..., pathlib.Path], verify: Verify):
     before = published(people_csv(400), name="blocks_before", schema=lenient(), layout="blocks")
     changed = b"".join(people_csv(400).splitlines(keepends=True)[:-2])

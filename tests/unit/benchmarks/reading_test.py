@@ -44,6 +44,7 @@ def test_an_epoch_holds_every_row_once(data, name):
     assert dataclasses.astuple(ledger) == (SIZES.rows, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_an_epoch_that_repeats_a_batch_is_told_from_a_whole_one(data):
     reader = measure.reader_of("reading.tf_peers:naive_rows")
 

@@ -16,6 +16,7 @@ from tests.shared.people import ROWS, SCHEMA
 from tests.shared.tiny_dataset import serialize
 
 
+@pytest.mark.slow
 def test_every_size_of_batch_is_asked_through_both_signatures(requests):
     asked = [(call.signature, call.rows) for call in requests.calls]
     assert asked == [(name, rows) for rows in (0, 1, 7, 40) for name in ("serving_default", "raw")]

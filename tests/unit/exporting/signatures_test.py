@@ -42,6 +42,7 @@ def residual_model() -> keras.Model:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3])
+@pytest.mark.slow
 def test_an_image_model_answers_as_many_rows_as_it_is_asked_for(preprocess, rows: int):
     images = [encoded(seed) for seed in range(rows)]
     model = residual_model()

@@ -19,6 +19,7 @@ def certify(recipe: Recipe, *, step_ms: float, copy: Consume = TO_CPU) -> Certif
     return measure_certificate(recipe, demand, copy=copy, seconds=SECONDS)
 
 
+@pytest.mark.slow
 def test_an_undisturbed_pipeline_is_fed(tmp_path: pathlib.Path):
     recipe = table(tmp_path / "table", shuffle="global", rows=1_000)  # which is traced soonest
     found = certify(recipe, step_ms=60_000.0)

@@ -51,6 +51,7 @@ def test_cells_of_csv_are_found_again(tmp_path):
         assert cells["work"] == WORK[age].strip('"')
 
 
+@pytest.mark.slow
 def test_cells_of_csv_with_an_escape_or_without_quotes_are_found_again(tmp_path):
     for quote, escape, work in (("none", "none", '"State'), ('"', "\\", 'a "big" one')):
         folder = tmp_path / str(len(work))

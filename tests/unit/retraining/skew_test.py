@@ -55,6 +55,7 @@ def test_a_sound_export_gets_the_same(subject, skew_of):
     assert (found.rows, found.differing, found.features) == (35, 0, [])
 
 
+@pytest.mark.slow
 def test_a_wrong_vocabulary_in_serving_is_named(subject, skew_of):
     work = dataclasses.replace(subject.schema["work"], vocabulary=("State", "Private"))
     age, _, *others = subject.schema.features

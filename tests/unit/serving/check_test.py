@@ -62,6 +62,7 @@ def test_another_build_or_processor_may_differ_within_the_tolerance(exported, re
     )
 
 
+@pytest.mark.slow
 def test_a_wrong_vocabulary_in_serving_is_stopped(trained, requests, tmp_path):
     counted = statistics_lib.read(trained.statistics_path)["train"].features["work"].values
     swapped = dataclasses.replace(counted, values=counted.values[::-1])
@@ -71,6 +72,7 @@ def test_a_wrong_vocabulary_in_serving_is_stopped(trained, requests, tmp_path):
     assert reason.endswith("every bit must be the same, on the build and the processor of the recording")
 
 
+@pytest.mark.slow
 def test_a_normalization_left_at_mean_0_is_stopped(trained, requests, tmp_path):
     measured = statistics_lib.read(trained.statistics_path)["train"].features["age"].numeric
     fresh = dataclasses.replace(measured, mean=0.0, std=1.0)

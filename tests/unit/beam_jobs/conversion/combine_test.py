@@ -76,6 +76,7 @@ def test_few_rows_give_exact_quantiles():
     assert x.numeric.quantiles == tuple(np.quantile(values, np.arange(33) / 32))
 
 
+@pytest.mark.slow
 def test_many_rows_give_quantiles_within_a_percentile(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(accumulators, "SAMPLE_ROWS", 2000)
     rng = np.random.default_rng(0)

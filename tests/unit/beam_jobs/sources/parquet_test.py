@@ -66,6 +66,7 @@ print(rows[0].column("text")[0].as_buffer().size, pa.default_memory_pool().max_m
 """
 
 
+@pytest.mark.slow
 def test_a_long_text_is_held_four_times_at_most_while_it_is_read(tmp_path: pathlib.Path):
     path = tmp_path / "one.parquet"
     pa.parquet.write_table(pa.table({"text": ["é" * 5_000_000]}), path)

@@ -186,6 +186,7 @@ def cropped_alone(data: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
     return decode_training_image(data, position, **how())
 
 
+@pytest.mark.slow
 def test_pixels_are_those_of_each_image_alone_in_a_group_of_any_size():
     files = tf.constant([file for file in PLANNED for _ in range(8)])
     positions = 7 + tf.range(len(files), dtype=tf.int64)

@@ -115,6 +115,7 @@ def test_evaluation_counts_every_example_once(dataset, preprocess, replicas):
 @pytest.mark.parametrize(
     ("hosts", "global_batch"), quick_cases([(2, 8), (4, 40)], [(2, 8)])
 )  # the last of four hosts has no row
+@pytest.mark.slow
 def test_hosts_evaluate_every_example_once_together_and_a_range_each(
     dataset, preprocess, hosts, global_batch
 ):
@@ -139,6 +140,7 @@ def batches_of(pictures: Dataset, share: Share, count: int, position: int = 0, *
     return [tf.nest.map_structure(lambda each: each.numpy(), batch) for batch in found.take(count)]
 
 
+@pytest.mark.slow
 def test_mixed_batches_are_those_that_numpy_mixes(pictures):
     share = Share(global_batch=8)
     for (inputs, labels), (mixed, targets) in zip(

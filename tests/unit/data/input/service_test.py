@@ -105,6 +105,7 @@ def test_mapped_blocks_are_not_sent(datasets):
         ["somewhere", "grpc://localhost", "grpc://localhost:1", "grpc://[::1"], ["grpc://localhost:1"]
     ),
 )
+@pytest.mark.slow
 def test_an_address_where_no_service_answers_is_named(datasets, address: str):
     with pytest.raises(InputError, match=rf"received {re.escape(address)} .*pipeline\.data_service"):
         stream_of(plan_of(datasets["records"]), [address])
@@ -151,6 +152,7 @@ def test_a_dataset_that_is_swapped_on_a_service_while_it_is_read_ends_the_run(
             pass
 
 
+@pytest.mark.slow
 def test_a_service_whose_host_has_no_dataset_ends_the_run(datasets, three_addresses, tmp_path):
     here = pathlib.Path(shutil.copytree(datasets["records"].directory, tmp_path / "here"))
     stream = stream_of(plan_of(open_dataset(here)), three_addresses[:1])

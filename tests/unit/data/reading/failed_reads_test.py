@@ -101,6 +101,7 @@ def epochs(selection: Selection, way: str) -> list[int]:
 @pytest.mark.parametrize(
     ("way", "large"), quick_cases([("single", True), ("windows", False)], [("single", True)])
 )
+@pytest.mark.slow
 def test_the_order_knows_nothing_of_the_latency(selection, undisturbed, monkeypatch, way: str, large: bool):
     as_it_is = undisturbed(way)
     assert sorted(as_it_is[:ROWS]) == list(range(ROWS))
@@ -122,6 +123,7 @@ def test_the_order_knows_nothing_of_the_latency(selection, undisturbed, monkeypa
     ),
     indirect=["storage"],
 )
+@pytest.mark.slow
 def test_nothing_is_lost_where_reads_fail(
     selection, undisturbed, storage, failing, monkeypatch, capfd, way: str, large: bool
 ):

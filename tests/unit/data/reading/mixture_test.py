@@ -77,6 +77,7 @@ def test_numbers_tell_the_part_and_the_row(selections, stream, position: int):
     assert (numbers @ [10_000, 1]).tolist() == stream[position : position + 1500].tolist()
 
 
+@pytest.mark.slow
 def test_two_hosts_read_what_one_does(selections):
     data = mixture(selections, 1.0, 2.0)
     whole = ids(data, position=40, count=400)

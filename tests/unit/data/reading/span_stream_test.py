@@ -67,6 +67,7 @@ def check_ledger(found: Sequence[int], rows: int) -> None:
         [("windows", "rows", (2, 1))],
     ),
 )
+@pytest.mark.slow
 def test_a_ledger_over_spans_resumes_and_changing_hosts(published, way: str, layout: str, hosts: tuple):
     part, rows = select(published[layout][0], "train"), sum(SIZES[layout])
     end = int(2.2 * rows / BATCH)

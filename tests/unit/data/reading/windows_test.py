@@ -91,6 +91,7 @@ def test_a_host_reads_its_run_of_the_same_batches(selection, whole, hosts: int, 
     np.testing.assert_array_equal(numbers(selection, hosts=hosts, host=host, step=step), run)
 
 
+@pytest.mark.slow
 def test_a_host_does_not_read_what_others_read(whole, tmp_path):
     """Damage in a row of another host's is not met."""
     dataset = publish(tmp_path / "1.0.0")
@@ -124,6 +125,7 @@ def test_a_host_does_not_read_what_others_read(whole, tmp_path):
         [("rows", 512, True, True), ("blocks", 4096, False, False)],
     ),
 )
+@pytest.mark.slow
 def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
     tmp_path, monkeypatch, layout: str, batch: int, is_slow: bool, are_held: bool
 ):
@@ -145,6 +147,7 @@ def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
 
 
 @pytest.mark.parametrize(("hosts", "services"), quick_cases(itertools.product((1, 3), (2, 3)), [(3, 2)]))
+@pytest.mark.slow
 def test_services_that_take_turns_read_every_batch_once(selection, whole, hosts: int, services: int):
     """Where batches are not cut: images that are mixed with their neighbours."""
     size = BATCH // hosts

@@ -43,12 +43,14 @@ def test_a_sound_model_keeps_all_promises(dataset):
     assert all(each.differences and not each.found for each in found)
 
 
+@pytest.mark.slow
 def test_large_first_logits_are_found(tried):
     made = tried(lambda x, outputs: dense(outputs, kernel_initializer=keras.initializers.Constant(-90.0))(x))
     (batch,) = made.batches(1)
     assert [each.name for each in conformance.first_loss(made, batch).found] == ["mean loss"]
 
 
+@pytest.mark.slow
 def test_a_weight_that_nothing_trains_is_named(tried):
     def cut_off(x: keras.KerasTensor, outputs: int) -> keras.KerasTensor:
         idle = keras.ops.stop_gradient(keras.layers.Dense(2, name="idle")(x))
@@ -65,6 +67,7 @@ class MinusMean(keras.layers.Layer):
         return x - keras.ops.mean(x, axis=0, keepdims=True)
 
 
+@pytest.mark.slow
 def test_a_layer_that_looks_at_its_batch_is_found(tried):
     made = tried(lambda x, outputs: dense(outputs)(MinusMean()(x)))
     ((inputs, _),) = made.batches(1)
@@ -79,6 +82,7 @@ class Counting(keras.layers.Layer):
         return x * 1.0 if Counting.calls % 2 else tf.identity(x) + 1.0
 
 
+@pytest.mark.slow
 def test_a_layer_that_changes_with_each_trace_is_found(tried):
     made = tried(lambda x, outputs: dense(outputs)(Counting()(x)))
     ((inputs, _),) = made.batches(1)

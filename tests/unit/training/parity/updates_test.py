@@ -41,6 +41,7 @@ def test_the_step_agrees_in_every_way(dataset):
         assert each.differences[0].errors["change"] < 1e-5
 
 
+@pytest.mark.slow
 def test_the_plain_loop_has_the_objective_of_the_step(dataset):
     config = small_config()
     config.train.label_smoothing, config.train.class_weights = 0.2, (1.0, 3.0)
@@ -133,6 +134,7 @@ def test_micro_batches_of_which_only_the_last_counts_are_found(dataset, monkeypa
     assert not found["sparse"].found and not found["replicas"].found
 
 
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_parted_is_told(dataset):
     found = compared(dataset, global_batch=15)
     assert found["replicas"].skipped == "config.global_batch=15 is no multiple of 2"

@@ -92,6 +92,7 @@ ROWS = 1500
 
 
 @pytest.mark.parametrize("layout", ["rows", "blocks"])
+@pytest.mark.slow
 def test_each_record_of_a_mixture_has_the_raw_row_of_its_part(tmp_path: pathlib.Path, layout: str):
     parts = []
     for first in (0, ROWS):

@@ -54,6 +54,7 @@ def train(config: ConfigDict, dataset: Dataset, workdir: pathlib.Path) -> pathli
     return workdir
 
 
+@pytest.mark.slow
 def test_the_step_is_found_with_its_examples(workdir):
     spikes = Replay(workdir).spikes(examples=16)
     (spike,) = spikes.found

@@ -65,6 +65,7 @@ def test_a_split_that_is_not_there_is_refused(dataset: Dataset, config: ConfigDi
         certified(config, dataset, step_ms=None, seconds=0.1)
 
 
+@pytest.mark.slow
 def test_mapped_blocks_are_certified_with_the_stage_that_gathers_them(tmp_path, config: ConfigDict):
     blocks = write_small_dataset(tmp_path / "blocks", layout="blocks")
     found, _ = certified(config, blocks, step_ms=60_000.0, seconds=0.02)
@@ -79,6 +80,7 @@ def test_cold_files_are_measured_from_the_disk(dataset: Dataset, measured):
     assert found.files.bytes == sum(shard.bytes for shard in dataset.manifest.splits["train"])
 
 
+@pytest.mark.slow
 def test_a_batch_of_more_than_an_epoch_is_told_of(dataset: Dataset, config: ConfigDict, unmeasured):
     rows = select(dataset, "train").rows
     config.global_batch = 4 * rows
@@ -104,6 +106,7 @@ def test_a_damaged_record_is_named(damaged: Dataset, config: ConfigDict, uncache
         certified(config, damaged, step_ms=None, seconds=0.02, uncached=uncached)
 
 
+@pytest.mark.slow
 def test_as_many_damaged_records_are_left_out_as_may_be(damaged: Dataset, config: ConfigDict, unmeasured):
     _, said = certified(config, damaged, step_ms=60_000.0, seconds=0.02, max_corrupt_records=1)
     assert said[0].startswith("Left out: 1 damaged record: ")

@@ -84,6 +84,7 @@ def by_path(model: keras.Model) -> dict[str, np.ndarray]:
 FROZEN = {"train.frozen": ("stem/*", "norm/*")}
 
 
+@pytest.mark.slow
 def test_the_first_step_has_the_weights_of_the_source_bit_for_bit(first, dataset, tmp_path):
     expected = by_path(restore.restore_model(first).model)
     built = begun(request(dataset, tmp_path / "run", **{"init.source": str(first)}, **FROZEN))

@@ -110,6 +110,7 @@ def test_a_run_that_is_asked_to_stop_ends_bit_for_bit_like_the_undisturbed_one(
     assert history(tmp_path) == history(undisturbed.workdir)
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(undisturbed, request_for, tmp_path, capsys):
     workdir = shutil.copytree(undisturbed.workdir, tmp_path / "run")
     (workdir / "checkpoints" / "step-00000038" / "variables.index").unlink()
