@@ -25,8 +25,8 @@ RECORD = RunRecord(
 )
 KEYS = (
     "command dataset dataset_digest spans order update augmentation warm_start init config_file config "
-    "code callbacks mixture_digests strategy replicas devices precision versions machine jit_compile total_steps "
-    "damaged_records parameters started finished steps seconds bad_steps lengthened files digest"
+    "code callbacks mixture_digests strategy replicas devices precision versions machine jit_compile "
+    "total_steps damaged_records parameters started finished steps seconds bad_steps lengthened files digest"
 )
 
 
