@@ -8,7 +8,7 @@ import math
 import pathlib
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
@@ -77,8 +77,9 @@ class Trial:
           command: that of the sweep, as behind `python -m`.
           came: function () → number of the signal that this process was sent, or 0.
         """
-        own = ("--sweep=", "--json=", f"--workdir={self.workdir.path}", *self.point.flags)
-        return child.run((*command, *own), log=self.log, came=came)
+        own = (f"--workdir={self.workdir.path}", *self.point.flags)
+        names = {"sweep", "json", *(flag.lstrip("-").partition("=")[0] for flag in own)}
+        return child.run((*_without(command, names), *own), log=self.log, came=came)
 
     def numbers(self) -> dict[str, float]:
         """Last metrics of the validation, as `val_NAME`, and the final ones, as `SPLIT_NAME`."""
@@ -94,6 +95,17 @@ class Trial:
     def seconds(self) -> float:
         """Wall time of training, over all processes of the run."""
         return run_record.read(self.workdir.run).seconds
+
+
+def _without(command: Sequence[str], names: Set[str]) -> Iterator[str]:
+    """Yields a command without some of its flags: one that is there twice would end it."""
+    arguments = iter(command)
+    for argument in arguments:
+        name, equals, _ = argument.lstrip("-").partition("=")
+        if not argument.startswith("-") or name not in names:
+            yield argument
+        elif not equals:
+            next(arguments, None)  # `--sweep VALUE`
 
 
 def _named(prefix: str, metrics: Mapping) -> dict[str, float]:

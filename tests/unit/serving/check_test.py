@@ -115,7 +115,9 @@ def test_a_truncated_variables_file_is_stopped(exported, requests, tmp_path):
     faulty = shutil.copytree(exported, tmp_path / "1")
     (variables,) = (faulty / "variables").glob("variables.data-*")
     variables.write_bytes(variables.read_bytes()[:-20])
-    assert re.match(rf"model file {variables}: received \w+; expected SHA-256", only_reason(faulty, requests))
+    assert re.match(
+        rf"model file {variables}: received SHA-256 \w+…; expected SHA-256", only_reason(faulty, requests)
+    )
     reason = only_reason(signed_again(faulty), requests)  # truncated before it was listed
     assert reason.startswith("the process that loads the model raised")
     assert "while it was loaded" in reason

@@ -104,7 +104,8 @@ def test_a_sweep_goes_on_and_a_failure_ends_only_its_run(
                     "pipeline.train",
                     file,
                     f"--dataset={dataset.directory}",
-                    f"--sweep={SWEEP}",
+                    "--sweep",
+                    SWEEP,
                     "--workdir=ignored",
                 ],
             )
