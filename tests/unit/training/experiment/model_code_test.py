@@ -45,6 +45,24 @@ def test_a_keras_file_that_names_code_is_refused(tmp_path, module, registered):
         model_code.locate(named(name))
 
 
+def test_a_registered_name_without_a_class_is_refused(tmp_path):
+    name = saved(tmp_path / "gate.keras", {"registered_name": "mine>Gate"})
+    with pytest.raises(InputError, match=r"received a model with the class None of the module mine"):
+        model_code.locate(named(name))
+
+
+@pytest.mark.parametrize("module", ["keras_rs.evil", "models.evil"])
+def test_a_folder_with_the_name_of_a_library_is_none(tmp_path, monkeypatch, module):
+    path = tmp_path / f"{module.replace('.', '/')}.py"
+    path.parent.mkdir()
+    for file in (path, path.with_name("__init__.py")):
+        file.write_text("raise RuntimeError\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = saved(tmp_path / "gate.keras", {"module": module, "class_name": "Gate", "config": {}})
+    with pytest.raises(InputError, match=rf"received a model with the class Gate of the module {module}"):
+        model_code.locate(named(name))
+
+
 def test_a_file_that_is_no_keras_model_is_refused(tmp_path):
     (tmp_path / "text.keras").write_text("no")
     for name in (str(tmp_path / "text.keras"), saved(tmp_path / "list.keras", [])):
