@@ -5,6 +5,7 @@ import functools
 import json
 import pathlib
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,7 @@ def _require_harmless(name: str, file: pathlib.Path) -> None:
     try:
         with zipfile.ZipFile(file) as archive:
             config = json.loads(archive.read("config.json"))
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, RecursionError) as error:
+    except (OSError, KeyError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(
             f"{_KEY}={name}",
             received=f"a file that is no Keras model ({' '.join(str(error).split())})",

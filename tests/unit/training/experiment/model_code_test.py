@@ -72,6 +72,29 @@ def test_a_file_that_is_no_keras_model_is_refused(tmp_path):
             model_code.locate(named(name)).load()()
 
 
+def damaged(path: pathlib.Path, *, kind: str) -> str:
+    """An archive whose member is encrypted, packed in an unknown way, or whose deflated bytes are broken."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", "{}" * 50)
+    data = bytearray(path.read_bytes())
+    central = data.index(b"PK\x01\x02")
+    for start, flags, method in ((0, 6, 8), (central, 8, 10)):
+        if kind == "encrypted":
+            data[start + flags] |= 1
+        elif kind == "unknown":
+            data[start + method] = 99
+    if kind == "broken":
+        data[30 + len("config.json")] = 0xFF
+    path.write_bytes(data)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["encrypted", "unknown", "broken"])
+def test_a_damaged_archive_is_one_line(tmp_path, kind):
+    with pytest.raises(InputError, match=r"received a file that is no Keras model \("):
+        model_code.locate(named(damaged(tmp_path / "a.keras", kind=kind)))
+
+
 def test_a_runs_own_copy_of_a_keras_file_serves_when_the_file_is_gone(tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.save(tmp_path / "first.keras")
