@@ -9,15 +9,21 @@ holds what was found, so a fresh process imports the same or says what changed. 
 import ast
 import dataclasses
 import functools
+import hashlib
 import importlib
+import importlib.abc
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import inspect
+import itertools
 import pathlib
+import site
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Set
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pipeline.base import files
 from pipeline.base.errors import InputError, did_you_mean
@@ -28,7 +34,14 @@ _OPTIONAL = {"keras_hub": "keras-hub", "keras_rs": "keras-rs"}  # packages of th
 _CLASSES = {"keras_hub": "keras_hub.models"}  # where a library keeps those that are named without a module
 _OURS = frozenset({"pipeline", "beam_jobs", "penstock"})
 _NOT_OWN = tuple(pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
-_INSTALLED = tuple(pathlib.Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+_INSTALLED = tuple(
+    pathlib.Path(each).resolve()
+    for each in (
+        *(sysconfig.get_path(name) for name in ("purelib", "platlib")),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+    )
+)
 _ROOT = pathlib.Path(__file__).parents[3]  # of Penstock
 
 
@@ -110,7 +123,7 @@ def find(name: str, *, key: str, place: Place = ANYWHERE, more: Mapping[str, obj
         name=name,
         key=key,
         where=f"{library.name} {library.version}" if library else str(file),
-        load=lambda: _loaded(module, attribute, thing, folder, file),
+        load=lambda: _loaded(module, attribute, thing, folder, file, digests),
         record={**of, **(more or {})},
         files=tuple(folder / each for each in digests),
         is_library=bool(library),
@@ -221,13 +234,38 @@ def _file_of(folder: pathlib.Path, module: str) -> pathlib.Path | None:
     return next((each for each in choices if each.is_file()), None)
 
 
+def _compiled_of(folder: pathlib.Path, module: str) -> pathlib.Path | None:
+    """A module without a source: bytecode, or an extension in C."""
+    path = folder.joinpath(*module.split("."))
+    endings = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
+    choices = (
+        each for end in endings for each in (path / f"__init__{end}", path.with_name(f"{path.name}{end}"))
+    )
+    return next((each for each in choices if each.is_file()), None)
+
+
 def _distribution(package: str, folder: pathlib.Path) -> importlib.metadata.Distribution | None:
     """The installed distribution that a package of `folder` belongs to; None where nothing installed it."""
     here = [str(folder)]
     named = importlib.metadata.distributions(name=package.replace("_", "-"), path=here)
-    return next(
-        (each for each in (*named, *importlib.metadata.distributions(path=here)) if _has(each, package)), None
-    )
+    among = (*named, *importlib.metadata.distributions(path=here))
+    return next((each for each in among if _has(each, package) and _is_installed(each, folder)), None)
+
+
+def _is_installed(distribution: importlib.metadata.Distribution, folder: pathlib.Path) -> bool:
+    """Returns whether an installer copied it there; `pip install -e` leaves a *.egg-info beside own code."""
+    return folder.resolve() in _INSTALLED or distribution.read_text("RECORD") is not None
+
+
+def is_library(package: str) -> bool:
+    """Returns whether what Python imports by the name of a package is an installed library."""
+    places = _places(package)
+    return bool(places) and _distribution(package, places[0].parent) is not None
+
+
+def is_ours(module: str) -> bool:
+    """Returns whether a module is a file of Penstock."""
+    return _file_of(_ROOT, module) is not None
 
 
 def _has(distribution: importlib.metadata.Distribution, package: str) -> bool:
@@ -243,32 +281,62 @@ def _digests(folder: pathlib.Path, module: str) -> dict[str, str]:
     ahead, found = [module], {}
     while ahead:
         name = ahead.pop()
+        if name.endswith(".*"):
+            ahead += _modules_in(folder, name.removesuffix(".*"))
+            continue
         parent, _, _ = name.rpartition(".")
         ahead += [parent] if parent else []
         file = _file_of(folder, name)
+        if file is None:
+            _require_source(folder, name)
         if file is None or str(file.relative_to(folder)) in found:
             continue
         found[str(file.relative_to(folder))] = files.sha256(file)
-        imported = [each for each in _imports(file, name) if each.partition(".")[0] not in _OURS]
-        _require_beside(folder, file, {each.partition(".")[0] for each in imported})
+        imported = [each for each in _imports(file, name) if _is_own(each, folder)]
+        _require_beside(folder, file, imported)
         ahead += imported
     return dict(sorted(found.items()))
 
 
-def _require_beside(folder: pathlib.Path, file: pathlib.Path, packages: Set[str]) -> None:
+def _is_own(module: str, folder: pathlib.Path) -> bool:
+    top = module.partition(".")[0]
+    return top not in _OURS and not (folder.resolve() in _INSTALLED and _distribution(top, folder))
+
+
+def _modules_in(folder: pathlib.Path, package: str) -> list[str]:
+    """All that `from package import *` may import: `__all__` can name any module in it."""
+    inside = sorted(folder.joinpath(*package.split(".")).glob("*"))
+    names = dict.fromkeys(each.name.partition(".")[0] for each in inside)
+    return [f"{package}.{name}" for name in names if name.isidentifier() and not name.startswith("__")]
+
+
+def _require_source(folder: pathlib.Path, module: str) -> None:
+    if compiled := _compiled_of(folder, module):
+        raise InputError(
+            f"own code {compiled}",
+            received="a module without its source",
+            expected=f"{module.replace('.', '/')}.py, which can be read before it is run",
+            action="Put the source there, or install the module as a library.",
+        )
+
+
+def _require_beside(folder: pathlib.Path, file: pathlib.Path, modules: Iterable[str]) -> None:
     """Raises InputError for an import of own code elsewhere: another process might not find it."""
     others = [each for each in _folders() if each not in (folder, _ROOT, *_INSTALLED)]
-    for package in sorted(packages - sys.stdlib_module_names):
-        if _file_of(folder, package) or (folder / package).is_dir():
+    wanted = {each for name in modules for each in itertools.accumulate(name.split("."), "{}.{}".format)}
+    for module in sorted(wanted):
+        top = module.partition(".")[0]
+        if top in sys.stdlib_module_names or _file_of(folder, top) or _file_of(folder, module):
             continue
-        found = [each for each in others if _file_of(each, package) and not _distribution(package, each)]
-        if found:
-            raise InputError(
-                f"own code {file}",
-                received=f"an import of {package} in {found[0]}",
-                expected=f"modules in {folder}, whose digests run.json holds, or installed libraries",
-                action=f"Put {package} there, or install it.",
-            )
+        for other in others:
+            is_there = _file_of(other, module) or _compiled_of(other, module)
+            if is_there and not _distribution(top, other):
+                raise InputError(
+                    f"own code {file}",
+                    received=f"an import of {module} in {other}",
+                    expected=f"modules in {folder}, whose digests run.json holds, or installed libraries",
+                    action=f"Put {module} there, or install it.",
+                )
 
 
 def _imports(file: pathlib.Path, module: str) -> Iterator[str]:
@@ -282,20 +350,33 @@ def _imports(file: pathlib.Path, module: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            parts = package.split(".")
+            above = parts[: max(len(parts) - node.level + 1, 0)] if node.level else []
             base = ".".join([*filter(None, above), *([node.module] if node.module else [])])
-            yield base
+            yield from filter(None, [base])  # none: a relative import in a module of no package
             yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
 
 
 def _loaded(
-    module: str, attribute: str, thing: str, folder: pathlib.Path, file: pathlib.Path
+    module: str,
+    attribute: str,
+    thing: str,
+    folder: pathlib.Path,
+    file: pathlib.Path,
+    digests: Mapping[str, str],
 ) -> Callable[..., object]:
-    """Imports the module and returns its function or class."""
+    """Imports the module, and of own code only what has these digests; returns its function or class."""
     _make_importable(folder, module.partition(".")[0])
-    _require_visible(module, thing, folder, file)
+    own = _Recorded(folder=folder, digests={_module_of(path): digest for path, digest in digests.items()})
+    for name in own.digests or (module,):
+        _require_visible(name, thing, folder)
+    own.require_held(thing)
+    if digests and own not in sys.meta_path:
+        sys.meta_path.insert(0, own)
     try:
         imported = importlib.import_module(module)
+    except InputError:
+        raise
     except (Exception, SystemExit) as error:
         raise _failed_import(thing, file, error) from None
     found = functools.reduce(lambda of, part: getattr(of, part, None), attribute.split("."), imported)
@@ -320,22 +401,96 @@ def _make_importable(folder: pathlib.Path, package: str) -> None:
         held.append(own)  # beside ours, as pipeline/__init__.py does where a command starts
 
 
-def _require_visible(module: str, thing: str, folder: pathlib.Path, file: pathlib.Path) -> None:
+def _require_visible(module: str, thing: str, folder: pathlib.Path) -> None:
     """Raises InputError where Python would import, and run, another module of that name."""
     top = module.partition(".")[0]
+    own = _file_of(folder, top)
+    own = folder / top if own is None or own.name == "__init__.py" else own
+    places = _places(top)
+    if own.resolve() not in places:
+        raise _another(thing, top, places[0] if places else "of this process", _file_of(folder, module))
+    for place in places:  # several: a package without __init__.py, in more than one folder
+        other = _file_of(place.parent, module)
+        if place != own.resolve() and other:
+            raise _another(thing, module, other, _file_of(folder, module))
+
+
+def _places(top: str) -> list[pathlib.Path]:
+    """The file or the folders that Python imports for a name without a dot."""
     try:
         spec = importlib.util.find_spec(top)
     except ValueError:  # a module that was made by hand
         spec = None
     places = list((spec.submodule_search_locations or [spec.origin]) if spec else [])
-    own = folder / top if (folder / top).is_dir() else file
-    if own.resolve() not in [pathlib.Path(each or "").resolve() for each in places]:
-        raise InputError(
-            thing,
-            received=f"another module {top}, {places[0] if places else 'of this process'}",
-            expected=f"{file}",
-            action="Give your file, or its package, a name that no other module has.",
-        )
+    return [pathlib.Path(each or "").resolve() for each in places]
+
+
+def _another(thing: str, module: str, place: object, file: pathlib.Path | None) -> InputError:
+    return InputError(
+        thing,
+        received=f"another module {module}, {place}",
+        expected=f"{file}",
+        action="Give your file, or its package, a name that no other module has.",
+    )
+
+
+def _module_of(path: str) -> str:
+    return ".".join(pathlib.PurePath(path).with_suffix("").parts).removesuffix(".__init__")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Recorded(importlib.abc.MetaPathFinder):
+    """Imports own modules as they were read: from these files, with these digests, by no cache of bytecode.
+
+    Attributes:
+      digests: SHA-256 by module.
+    """
+
+    folder: pathlib.Path
+    digests: Mapping[str, str]
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        file = _file_of(self.folder, fullname) if fullname in self.digests else None
+        if file is None or str(self.folder) not in sys.path:
+            return None
+        loader = _Source(fullname, str(file), self.digests[fullname])
+        return importlib.util.spec_from_file_location(fullname, file, loader=loader)
+
+    def require_held(self, thing: str) -> None:
+        """Raises InputError where this process has imported other code by one of the names."""
+        for module, digest in self.digests.items():
+            held, file = sys.modules.get(module), _file_of(self.folder, module)
+            loader = getattr(getattr(held, "__spec__", None), "loader", None)
+            place = getattr(held, "__file__", None)
+            if place and file and pathlib.Path(place).resolve() != file.resolve():
+                raise _another(thing, module, place, file)
+            if isinstance(loader, _Source) and loader.digest != digest:
+                raise _changed(file)
+
+
+class _Source(importlib.machinery.SourceFileLoader):
+    """Compiles a file if it has the digest, else raises InputError."""
+
+    def __init__(self, fullname: str, path: str, digest: str) -> None:
+        super().__init__(fullname, path)
+        self.digest = digest
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        text = self.get_data(self.path)
+        if hashlib.sha256(text).hexdigest() != self.digest:
+            raise _changed(self.path)
+        return self.source_to_code(text, self.path)
+
+
+def _changed(file: object) -> InputError:
+    return InputError(
+        f"own code {file}",
+        received="a file that has changed since this process read it",
+        expected="the same code until the process ends",
+        action="Start the command, or the notebook's kernel, again.",
+    )
 
 
 def _failed_import(thing: str, file: pathlib.Path, error: BaseException) -> InputError:

@@ -16,6 +16,7 @@ import io
 import pathlib
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import h5py
@@ -337,7 +338,7 @@ def _export_arrays(path: pathlib.Path) -> Arrays:
 def _file_arrays(path: pathlib.Path, read: Callable[[pathlib.Path], Arrays]) -> Arrays:
     try:
         return read(path)
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise _damaged(path, error) from None
 
 
@@ -377,9 +378,17 @@ def _is_bfloat16(data: h5py.Dataset) -> bool:
     return data.attrs.get("dtype") == "bfloat16"  # HDF5 does not know it: Keras says so
 
 
+_DENSEST = 1032  # the most bytes that deflate makes of one (zlib.net/zlib_tech.html)
+
+
 def _array(place: str, data: h5py.Dataset) -> np.ndarray:
     if data.external or data.is_virtual:  # such a file would make us read others of this machine
         raise ValueError(f"{place} is kept in another file")
+    if data.shape is None:
+        raise ValueError(f"{place} holds nothing")
+    held = min(data.id.get_storage_size(), data.file.id.get_filesize())
+    if data.nbytes > _DENSEST * held:  # the memory is taken before any of it is read
+        raise ValueError(f"{place} declares {data.nbytes:,} bytes and holds {held:,}")
     return np.array(data, dtype=tf.bfloat16.as_numpy_dtype if _is_bfloat16(data) else None)
 
 
@@ -430,7 +439,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _damaged(path: pathlib.Path, error: Exception) -> InputError:
-    return _error(path, f"a file that cannot be read ({str(error).splitlines()[0]})", "one that is whole")
+    return _error(path, f"a file that cannot be read ({' '.join(str(error).split())})", "one that is whole")
 
 
 def _error(path: pathlib.Path, received: str, expected: str, *, action: str = "") -> InputError:

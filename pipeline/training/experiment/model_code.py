@@ -5,6 +5,7 @@ import functools
 import json
 import pathlib
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ _KEY = "--config.model.name"
 _APPLICATIONS = "keras.applications:"
 _WEIGHTS = "weights"  # the argument of keras.applications that names a file
 # Whose classes a `.keras` file may name: Keras imports the modules that it finds in there.
-_TRUSTED = ("keras", "keras_hub", "keras_rs", "models", "builtins")
+_TRUSTED = ("keras", "keras_hub", "keras_rs")
 
 
 def locate(args: config_lib.Model) -> Code:
@@ -115,7 +116,7 @@ def _require_harmless(name: str, file: pathlib.Path) -> None:
     try:
         with zipfile.ZipFile(file) as archive:
             config = json.loads(archive.read("config.json"))
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, RecursionError) as error:
+    except (OSError, KeyError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(
             f"{_KEY}={name}",
             received=f"a file that is no Keras model ({' '.join(str(error).split())})",
@@ -123,7 +124,7 @@ def _require_harmless(name: str, file: pathlib.Path) -> None:
             action="Save the model again with model.save('NAME.keras').",
         ) from None
     for module, of in sorted(_named_modules(config)):
-        if module.partition(".")[0] not in _TRUSTED:
+        if not _is_trusted(module):
             raise InputError(
                 f"{_KEY}={name}",
                 received=f"a model with the class {of} of the module {module}",
@@ -132,12 +133,22 @@ def _require_harmless(name: str, file: pathlib.Path) -> None:
             )
 
 
+def _is_trusted(module: str) -> bool:
+    """Returns whether a module is Keras's or Penstock's by where it is, as a folder can have any name."""
+    top = module.partition(".")[0]
+    return (
+        module == "builtins"
+        or (top in _TRUSTED and code_lib.is_library(top))
+        or (top == "models" and code_lib.is_ours(module))
+    )
+
+
 def _named_modules(config: object) -> Iterator[tuple[str, str]]:
     if isinstance(config, Mapping):
         if isinstance(config.get("module"), str) and "class_name" in config:
             yield config["module"], str(config["class_name"])
         elif config.get("registered_name") and ">" in str(config["registered_name"]):
-            yield str(config["registered_name"]).partition(">")[0], str(config["class_name"])
+            yield str(config["registered_name"]).partition(">")[0], str(config.get("class_name"))
         config = list(config.values())
     if isinstance(config, Sequence) and not isinstance(config, str):
         for each in config:

@@ -3,6 +3,7 @@
 import functools
 import json
 import pathlib
+import py_compile
 import sys
 from collections.abc import Mapping
 
@@ -22,6 +23,7 @@ BUILD = "def build():\n    return 7\n"
 def own_modules(monkeypatch):
     """What a test imports is gone behind it."""
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
@@ -116,6 +118,71 @@ def test_own_code_elsewhere_is_refused_as_another_process_might_not_find_it(tmp_
         user()
 
 
+def test_own_code_that_was_installed_in_place_is_known_by_its_digests(tmp_path):
+    written(tmp_path, edited=BUILD)
+    information = tmp_path / "edited.egg-info"  # as `pip install -e .` leaves it
+    information.mkdir()
+    (information / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: edited\nVersion: 1.0\n")
+    (information / "top_level.txt").write_text("edited\n")
+    assert list(found("edited:build", tmp_path).record["files"]) == ["edited.py"]
+
+
+@pytest.mark.parametrize(
+    ("helper", "place"), [("sched", "python"), ("wrapt", "site-packages"), ("far_one", "there")]
+)
+def test_a_helper_whose_name_another_module_has_is_refused_before_either_is_run(tmp_path, helper, place):
+    written(tmp_path / "here", **{"helped": f"import {helper}\n" + BUILD, helper: "raise RuntimeError\n"})
+    sys.path.insert(0, str(written(tmp_path / "there", far_one="raise RuntimeError\n")))
+    with pytest.raises(InputError, match=rf"received another module {helper}, .*{place}"):
+        found("helped:build", tmp_path / "here").load()
+
+
+def test_a_package_in_two_folders_is_refused_where_one_is_not_recorded(tmp_path):
+    written(tmp_path / "here", split_user="import split.other\n" + BUILD, split__one="")
+    sys.path.append(str(written(tmp_path / "there", split__other="")))
+    with pytest.raises(InputError, match=r"received an import of split\.other in .*there; "):
+        found("split_user:build", tmp_path / "here")
+    written(tmp_path / "here", split__other="")
+    with pytest.raises(InputError, match=r"received another module split\.other, .*there/split/other\.py"):
+        found("split_user:build", tmp_path / "here").load()
+
+
+def test_all_modules_count_of_a_package_that_is_imported_with_a_star(tmp_path):
+    written(tmp_path, starred="from stars import *\n" + BUILD, stars__sub="import deep_1\n", deep_1="")
+    (tmp_path / "stars" / "inner").mkdir()
+    (tmp_path / "stars" / "inner" / "__init__.py").touch()
+    (tmp_path / "stars" / "__init__.py").write_text("__all__ = ['sub', 'inner']\n")
+    names = ["deep_1.py", "starred.py", "stars/__init__.py", "stars/inner/__init__.py", "stars/sub.py"]
+    assert sorted(found("starred:build", tmp_path).record["files"]) == names
+
+
+@pytest.mark.parametrize("ending", [".pyc", ".so"])
+def test_a_module_without_its_source_is_refused(tmp_path, ending):
+    written(tmp_path, unread="import helper_0\n" + BUILD)
+    (tmp_path / f"helper_0{ending}").write_bytes(b"")
+    with pytest.raises(InputError, match=rf"helper_0\{ending}: received a module without its source; "):
+        found("unread:build", tmp_path)
+
+
+def test_the_file_is_run_and_not_its_cache_of_bytecode(tmp_path):
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(written(tmp_path, cached=BUILD) / "cached.py", invalidation_mode=unchecked)
+    written(tmp_path, cached=BUILD.replace("7", "8"))
+    assert found("cached:build", tmp_path).load()() == 8
+
+
+def test_code_that_changes_while_the_process_lives_is_refused(tmp_path):
+    written(tmp_path, living="import living_part\n" + BUILD, living_part="")
+    was = found("living:build", tmp_path)
+    written(tmp_path, living_part="x = 1\n")
+    with pytest.raises(InputError, match=r"living_part\.py: received a file that has changed since this pro"):
+        was.load()
+    assert found("living:build", tmp_path).load()() == 7
+    written(tmp_path, living_part="x = 2\n")
+    with pytest.raises(InputError, match=r"living_part\.py: received a file that has changed since this pro"):
+        found("living:build", tmp_path).load()
+
+
 def test_a_library_is_known_by_its_version():
     name = "keras.applications:ResNet50V2"
     library = found(name)
@@ -138,6 +205,7 @@ def test_a_library_is_known_by_its_version():
         ("import sys\nsys.exit(3)\n", "bad_6:build", r"received SystemExit: 3.*bad_6\.py, line 2\."),
         ("build = 3\n", "bad_7:build", r"received a int; expected a function or a class"),
         (BUILD, "keras:build", r"received no build in .*keras"),
+        ("from . import x\n", "bad_8:build", r"received ImportError: .*bad_8\.py, line 1\."),
         (BUILD, "os:system", r"received no module os; "),
     ],
 )

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import zipfile
 
 import h5py
 import keras
@@ -184,6 +185,24 @@ def kept_elsewhere(path: pathlib.Path) -> None:
         group.create_dataset("0", (2,), "f4", external=[(str(path.parent / "secret"), 0, 8)])
 
 
+def empty(path: pathlib.Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["layers/dense/vars/0"] = h5py.Empty("f4")
+
+
+def vast(path: pathlib.Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("layers/dense/vars/0", (1 << 45,), "f4", chunks=(1 << 20,))
+
+
+def broken_archive(path: pathlib.Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.weights.h5", "0" * 99)
+    data = bytearray(path.read_bytes())
+    data[30 + len("model.weights.h5")] = 0xFF
+    path.write_bytes(data)
+
+
 def misspelt(path: pathlib.Path) -> None:
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(9, name="haed")]).save(path)
 
@@ -208,6 +227,13 @@ def misspelt(path: pathlib.Path) -> None:
             kept_elsewhere,
             "a file that cannot be read (layers/dense/vars/0 is kept in another",
         ),
+        ("c.weights.h5", empty, "a file that cannot be read (layers/dense/vars/0 holds nothing"),
+        (
+            "d.weights.h5",
+            vast,
+            "a file that cannot be read (layers/dense/vars/0 declares 140,737,488,355,328 bytes and holds 0)",
+        ),
+        ("e.keras", broken_archive, "a file that cannot be read (Error -3 while decompressing"),
         ("folder", pathlib.Path.mkdir, "a directory without run.json"),
         (
             "other.keras",

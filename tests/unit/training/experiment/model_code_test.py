@@ -45,6 +45,24 @@ def test_a_keras_file_that_names_code_is_refused(tmp_path, module, registered):
         model_code.locate(named(name))
 
 
+def test_a_registered_name_without_a_class_is_refused(tmp_path):
+    name = saved(tmp_path / "gate.keras", {"registered_name": "mine>Gate"})
+    with pytest.raises(InputError, match=r"received a model with the class None of the module mine"):
+        model_code.locate(named(name))
+
+
+@pytest.mark.parametrize("module", ["keras_rs.evil", "models.evil"])
+def test_a_folder_with_the_name_of_a_library_is_none(tmp_path, monkeypatch, module):
+    path = tmp_path / f"{module.replace('.', '/')}.py"
+    path.parent.mkdir()
+    for file in (path, path.with_name("__init__.py")):
+        file.write_text("raise RuntimeError\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = saved(tmp_path / "gate.keras", {"module": module, "class_name": "Gate", "config": {}})
+    with pytest.raises(InputError, match=rf"received a model with the class Gate of the module {module}"):
+        model_code.locate(named(name))
+
+
 def test_a_file_that_is_no_keras_model_is_refused(tmp_path):
     (tmp_path / "text.keras").write_text("no")
     for name in (str(tmp_path / "text.keras"), saved(tmp_path / "list.keras", [])):
@@ -52,6 +70,29 @@ def test_a_file_that_is_no_keras_model_is_refused(tmp_path):
             InputError, match=r"received .*Keras model|received ValueError|received TypeError"
         ):
             model_code.locate(named(name)).load()()
+
+
+def damaged(path: pathlib.Path, *, kind: str) -> str:
+    """An archive whose member is encrypted, packed in an unknown way, or whose deflated bytes are broken."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", "{}" * 50)
+    data = bytearray(path.read_bytes())
+    central = data.index(b"PK\x01\x02")
+    for start, flags, method in ((0, 6, 8), (central, 8, 10)):
+        if kind == "encrypted":
+            data[start + flags] |= 1
+        elif kind == "unknown":
+            data[start + method] = 99
+    if kind == "broken":
+        data[30 + len("config.json")] = 0xFF
+    path.write_bytes(data)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["encrypted", "unknown", "broken"])
+def test_a_damaged_archive_is_one_line(tmp_path, kind):
+    with pytest.raises(InputError, match=r"received a file that is no Keras model \("):
+        model_code.locate(named(damaged(tmp_path / "a.keras", kind=kind)))
 
 
 def test_a_runs_own_copy_of_a_keras_file_serves_when_the_file_is_gone(tmp_path):
