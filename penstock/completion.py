@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from pipeline.base.cli.run import COMPLETE
 from pipeline.base.errors import InputError, did_you_mean
 
-# Bash cuts words at `=`, and replaces only what stands behind.
+# Bash cuts words at `=`, and replaces only what stands behind. A blank in a name is typed as `\ `.
 _BASH = """\
 declare -gA _penstock_words
 _penstock() {
   local line="${COMP_LINE:0:COMP_POINT}" name="${COMP_WORDS[1]}"
-  local word="${line##* }"
+  local kept=${line//\\\\ /$'\\1'}
+  local word="${kept##* }"
+  word="${word//$'\\1'/ }"
   if [[ $COMP_CWORD -le 1 ]]; then
     COMPREPLY=($(compgen -W '@COMMANDS@' -- "$word"))
     return
@@ -22,9 +24,9 @@ _penstock() {
     _penstock_words[$name]=$(penstock "$name" @COMPLETE@ 2>/dev/null)
   fi
   COMPREPLY=($(compgen -W "${_penstock_words[$name]}" -- "$word"))
-  if [[ ${#COMPREPLY[@]} -eq 0 ]]; then
+  if [[ ${#COMPREPLY[@]} -eq 0 || ($word == *= && ${COMPREPLY[*]} == "$word") ]]; then
     compopt -o filenames 2>/dev/null
-    COMPREPLY=($(compgen -f -- "${word#*=}"))
+    mapfile -t COMPREPLY < <(compgen -f -- "${word#*=}")
     return
   fi
   [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
@@ -46,7 +48,7 @@ _penstock() {
     _penstock_words[$name]=$(penstock "$name" @COMPLETE@ 2>/dev/null)
   fi
   local -a known=(${(f)_penstock_words[$name]})
-  compadd -S '' -- ${(M)known:#*=} && return
+  [[ $PREFIX != *= ]] && compadd -S '' -- ${(M)known:#*=} && return
   compadd -- ${known:#*=} && return
   compset -P '*='
   _files

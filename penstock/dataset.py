@@ -121,7 +121,9 @@ class Dataset:
         return Split(selection=select(self._opened, expression))
 
     def __getattr__(self, name: str) -> "Split":
-        if name.startswith("_") or name not in self._opened.manifest.splits:
+        if name.startswith("_"):  # copy and pickle ask for such names before there is anything in the object
+            raise AttributeError(name)
+        if name not in self._opened.manifest.splits:
             meant = did_you_mean(name, self.splits, otherwise=f"Its splits are {', '.join(self.splits)}.")
             raise AttributeError(f"dataset {self._opened} has no split '{name}'. {meant}")
         return self[name]

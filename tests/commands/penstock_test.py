@@ -1,6 +1,7 @@
 """`penstock` starts every command, and completes what is typed behind it."""
 
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,15 +44,17 @@ def test_a_command_answers_as_by_itself(name: str):
     assert (ours.returncode, "nowhere.tfrecord" in ours.stderr) == (EXIT_BAD_INPUT, True)
 
 
-def completed(line: str) -> list[str]:
-    """What bash offers at the end of the line."""
+def completed(line: str, *, first: str = "") -> list[str]:
+    """What bash offers at the end of the line, in a shell that ran `first`."""
     program = f"""
+      {first}
       penstock() {{ {sys.executable} -m penstock "$@"; }}
       {completion.script("bash", cli.commands())}
-      COMP_LINE={line!r} COMP_POINT={len(line)} COMP_WORDS=({line}) COMP_CWORD={len(line.split(" ")) - 1}
-      _penstock; printf '%s\\n' "${{COMPREPLY[@]}}"
+      COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)}
+      COMP_WORDS=({line}) COMP_CWORD={len(line.split(" ")) - 1}
+      _penstock; (( ${{#COMPREPLY[@]}} )) && printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    return run("bash", "-c", program).stdout.split()
+    return run("bash", "-c", program).stdout.splitlines()
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
@@ -59,6 +62,18 @@ def test_bash_completes_commands_flags_and_paths():
     assert completed("penstock e") == ["evaluate", "export"]
     assert completed("penstock index --ch") == ["--check"]
     assert completed("penstock index pyproj") == ["pyproject.toml"]
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_bash_completes_paths_with_blanks_and_right_behind_a_flag(tmp_path: pathlib.Path):
+    (tmp_path / "my data").mkdir()
+    (tmp_path / "other").mkdir()
+    words = "_penstock_words[index]=$'--check\\n--schema='"  # as `penstock index` says them
+    in_folder = f"cd {tmp_path}; declare -gA _penstock_words; {words}"
+    assert sorted(completed("penstock index --schema=", first=in_folder)) == ["my data", "other"]
+    assert completed("penstock index my", first=in_folder) == ["my data"]
+    assert completed(r"penstock index my\ d", first=in_folder) == ["my data"]
+    assert completed("penstock index --schema=none", first=in_folder) == []
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ class RowSource:
         if follows and self._rows_ahead > 1:
             with contextlib.suppress(InputError):  # of another row; this one's comes below
                 group, at = divmod(position, self._rows_ahead)
-                return dict(self._ahead(group)[at])
+                return {name: _own(value) for name, value in self._ahead(group)[at].items()}
         group, at = divmod(position, _NEARBY)
         columns = self._reader.read(self._nearby(group)[at : at + 1])
         return {name: column[0] for name, column in columns.items()}
@@ -95,17 +95,18 @@ class RowSource:
     def _positions(self, index: slice | Sequence[int] | np.ndarray) -> np.ndarray:
         if isinstance(index, slice):
             return np.arange(*index.indices(self._length), dtype=np.int64)
-        given = np.asarray(index).reshape(-1)
+        given = np.asarray(index)
+        if given.ndim != 1:
+            raise IndexError(f"positions of {given.ndim} dimensions, where rows have one")
         if given.dtype == bool:  # a mask; as positions it would be rows 0 and 1
             if len(given) != self._length:
                 raise IndexError(f"a mask of {len(given):,} for {self._length:,} rows")
             return np.flatnonzero(given)
         if len(given) and not np.issubdtype(given.dtype, np.integer):
             raise TypeError(f"positions are whole numbers, not {given.dtype}")
-        positions = given.astype(np.int64)
-        if len(positions) and not -self._length <= positions.min() <= positions.max() < self._length:
-            raise IndexError(f"positions {positions.min():,} to {positions.max():,} of {self._length:,} rows")
-        return positions % self._length
+        if len(given) and not -self._length <= int(given.min()) <= int(given.max()) < self._length:
+            raise IndexError(f"positions {given.min():,} to {given.max():,} of {self._length:,} rows")
+        return given.astype(np.int64) % self._length
 
     def _read_ahead(self, group: int) -> list[Row]:
         """Rows that who reads one after the other will want: alone, each would cost ten times as much."""
@@ -115,6 +116,11 @@ class RowSource:
     def _numbers_near(self, group: int) -> np.ndarray:
         """Of one position an order takes as long to compute as of hundreds."""
         return self._order(np.arange(group * _NEARBY, (group + 1) * _NEARBY, dtype=np.int64))
+
+
+def _own(value: object) -> object:
+    """A value of a row that is kept, for a caller who may change it in place."""
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -327,7 +333,12 @@ class _BlockReader:
 
     def _mapped(self, shard: int) -> np.ndarray:
         """The rows of a shard and what is between them, uint8 [n, width]."""
-        with _open(self._shards.paths[shard]) as file:
+        path, expected = self._shards.paths[shard], int(self._shards.bytes[shard])
+        with _open(path) as file:
+            if (size := os.fstat(file.fileno()).st_size) != expected:
+                raise damaged_file(
+                    f"dataset file {path}", f"{size:,} bytes", f"{expected:,} bytes, as published"
+                )
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(mapped, np.uint8).reshape(-1, self._dtype.itemsize)
 

@@ -1,7 +1,10 @@
 """run.json: the command and its data, the progress of the run, and digests of the files that it needs."""
 
 import dataclasses
+import math
 import pathlib
+import types
+import typing
 from collections.abc import Mapping
 
 from pipeline.base import documents, files
@@ -77,7 +80,7 @@ def read(path: pathlib.Path) -> RunRecord | None:
         for name, field in fields.items()
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
-    lacking = [name for name in needed if not isinstance(document, dict) or name not in document]
+    lacking = [name for name in needed if name not in document]
     if lacking:
         raise InputError(
             f"file {path}",
@@ -86,6 +89,9 @@ def read(path: pathlib.Path) -> RunRecord | None:
             action="Restore the file from a copy, or train in an empty --workdir.",
         )
     _check_digest(path, document)
+    for name, hint in typing.get_type_hints(RunRecord).items():
+        if name in document and not _is_a(document[name], hint):
+            raise documents.not_as_written(path, f"{name}: {document[name]!r}")
     return RunRecord(**{name: value for name, value in document.items() if name in fields})
 
 
@@ -118,3 +124,17 @@ def _check_digest(path: pathlib.Path, document: Mapping) -> None:
         documents.check(document)
     except ValueError as error:
         raise documents.not_as_written(path, f"other content than was written ({error})") from None
+
+
+def _is_a(value: object, hint: object) -> bool:
+    """Whether a value of JSON is what an annotation says: a list for a tuple, a dict for a mapping."""
+    origin, of = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType:
+        return any(_is_a(value, one) for one in of)
+    if origin is tuple:
+        return isinstance(value, list) and all(_is_a(each, of[0]) for each in value)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_is_a(each, of[1]) for each in value.values())
+    if hint is float:
+        return type(value) in (int, float) and abs(value) < math.inf
+    return hint is object or type(value) is hint  # true is an int by isinstance

@@ -71,11 +71,11 @@ def no_run(directory: pathlib.Path, received: str) -> InputError:
 
 
 def read_json(path: pathlib.Path) -> dict | None:
-    """The document; None where there is no such file. Raises InputError where the file is not JSON."""
+    """The document; None where there is no such file. Raises InputError where it is no object of JSON."""
     try:
         document = json.loads(files.read_bytes(path))
-        if document is None:  # which would pass for a file that is not there
-            raise ValueError("null")
+        if not isinstance(document, dict):
+            raise ValueError(f"{type(document).__name__} in place of an object")
         return document
     except FileNotFoundError:
         return None

@@ -1,7 +1,9 @@
 """`import penstock`: the batches of a training run, raw ones, and a source that needs no TensorFlow."""
 
+import copy
 import hashlib
 import pathlib
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -183,3 +185,9 @@ def test_a_source_needs_numpy_and_a_checksum_alone(directory):
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     source = penstock.open(directory)["train[:50%]+train[60%:]"].source(BATCH, seed=7, epochs=2)
     assert found == ["360", str(sum(float(row["x"]) for row in source))]
+
+
+def test_a_dataset_is_copied_and_pickled(directory):
+    dataset = penstock.open(directory)
+    for other in (copy.deepcopy(dataset), pickle.loads(pickle.dumps(dataset))):
+        assert (other.digest, other.splits) == (dataset.digest, dataset.splits)

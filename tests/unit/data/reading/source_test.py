@@ -1,5 +1,6 @@
 """Rows by position, in NumPy, are those that TensorFlow reads there; Grain and torch take them so."""
 
+import os
 import pathlib
 import pickle
 
@@ -93,11 +94,24 @@ def test_one_row_and_several_are_the_same(selections, layout: str):
         ([0.0, 1.0], "positions are whole numbers, not float64"),
         ([True, False], "a mask of 2 for 1,100 rows"),
         ([0, ROWS], "positions 0 to 1,100 of 1,100 rows"),
+        (np.array([2**64 - 1], np.uint64), "positions 18,446,744,073,709,551,615 to"),
+        (np.zeros((2, 2), np.int64), "positions of 2 dimensions, where rows have one"),
+        (["01"], "positions are whole numbers, not <U2"),
     ],
 )
 def test_what_is_no_position_is_refused(selections, index: object, problem: str):
     with pytest.raises((IndexError, TypeError), match=problem):
         stored_rows(selections["rows"])[index]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_who_changes_a_row_changes_it_for_nobody_else(selections, layout: str):
+    source = stored_rows(selections[layout])
+    for _ in range(2):
+        for position in range(4):  # from the second on they are kept
+            matrix = source[position]["matrix"]
+            assert matrix.tolist() == [[position] * 2] * 2
+            matrix[:] = -1
 
 
 def test_a_mask_and_epochs_choose_rows_as_in_numpy(selections):
@@ -146,6 +160,20 @@ def test_a_damaged_record_is_named_and_others_are_read(tmp_path, layout: str):
     with pytest.raises(InputError, match=rf"{path.name}: received {what}: the checksum of its"):
         source[:ROWS]
     assert [int(source[number]["code"]) for number in range(9)] == source[:9]["code"].tolist()
+
+
+@pytest.mark.parametrize("size", [0, 9, 1 << 20])
+def test_a_file_of_blocks_of_another_size_is_named(tmp_path, size: int):
+    """It was cut, emptied or lengthened after the dataset was opened."""
+    dataset = write(tmp_path / "blocks", "blocks")
+    source = stored_rows(select(dataset, "train"))
+    path = pathlib.Path(dataset.shard_paths("train")[0])
+    before = path.stat().st_size
+    os.truncate(path, size)
+    with pytest.raises(
+        InputError, match=rf"{path.name}: received {size:,} bytes; expected {before:,} bytes, as"
+    ):
+        source[0]
 
 
 def test_offsets_too_many_to_hold_are_looked_up(selections, monkeypatch):

@@ -104,3 +104,11 @@ def test_a_damaged_record_is_named(folder):
     (folder / "b" / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"b/run\.json"):
         read_runs([folder])
+
+
+def test_an_evaluation_that_is_no_object_is_named(folder):
+    (folder / "a" / "evaluation.json").write_text("[1]")
+    with pytest.raises(
+        InputError, match=r"a/evaluation\.json: received invalid JSON \(list in place of an obj"
+    ):
+        read_runs([folder])

@@ -41,10 +41,33 @@ def test_no_file_is_no_record(tmp_path):
     assert run_record.read(tmp_path / "run.json") is None
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", '{"steps": 3}'])
+@pytest.mark.parametrize("content", ["{}", '{"steps": 3}'])
 def test_a_document_that_is_no_record_is_refused(content, tmp_path):
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(InputError, match=r"run\.json: received a document without dataset_digest, order"):
+        run_record.read(tmp_path / "run.json")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("precision", []),
+        ("versions", []),
+        ("config", [1]),
+        ("warm_start", "text"),
+        ("dataset_digest", 3),
+        ("seconds", "long"),
+        ("seconds", float("nan")),
+        ("steps", "7"),
+        ("steps", True),
+        ("spans", [5]),
+        ("bad_steps", [{"step": 1.5}]),
+    ],
+)
+def test_a_value_of_another_type_is_named_though_the_digest_is_right(field, value, tmp_path):
+    document = dataclasses.asdict(RECORD) | {field: value}
+    (tmp_path / "run.json").write_text(json.dumps(documents.with_digest(document)))
+    with pytest.raises(InputError, match=rf"run\.json: received {field}: .*; expected what the training run"):
         run_record.read(tmp_path / "run.json")
 
 

@@ -17,7 +17,7 @@ def test_json_that_is_there_is_read(tmp_path):
     assert workdir.read_json(tmp_path / "run.json") == {"a": [1, 2]}
 
 
-@pytest.mark.parametrize("content", ["{", "", "null"])
+@pytest.mark.parametrize("content", ["{", "", "null", "[1]"])
 def test_json_that_was_damaged_is_named(tmp_path, content):
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(InputError, match=r"run\.json: received invalid JSON"):
