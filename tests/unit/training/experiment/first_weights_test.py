@@ -134,8 +134,12 @@ def test_numbers_of_fewer_bits_become_float32(kind, name, tmp_path):
 
 
 def test_weights_that_share_a_name_are_listed():
+    def tower(name: str) -> keras.Model:
+        inner = keras.Input((3,))
+        return keras.Model(inner, keras.layers.Dense(2, name="proj")(inner), name=name)
+
     towers = [keras.Input((3,), name=name) for name in ("query", "item")]
-    both = [keras.Sequential([keras.layers.Dense(2, name="proj")])(each) for each in towers]
+    both = [tower(f"{each.name}_tower")(each) for each in towers]
     model = keras.Model(towers, keras.layers.Dense(1, name="head")(keras.layers.concatenate(both)))
     found = match(model, {each.path: each.numpy() for each in model.weights})
     assert set(found.arrays) == {"head/kernel", "head/bias"}
