@@ -85,7 +85,7 @@ def test_bash_completes_values_and_keys_of_a_config():
         "pipeline/configs/taxi_wide_deep.py",
     ]
     assert completed("penstock train --config.optimizer.l") == ["--config.optimizer.learning_rate="]
-    assert completed("penstock train --dataset=pipeline/conf") == ["pipeline/configs"]
+    assert completed("penstock train --dataset=pipeline/config") == ["pipeline/configs"]
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="needs zsh")

@@ -2,7 +2,8 @@
 
 The records of a file nearly always have the same entries in the same order. So many of them are read in step:
 what one record has at a place is looked for in all of them, a call of NumPy for each part of an entry. What
-looks otherwise is read by itself. Both give what protobuf gives; `tfrecord.py` writes this format.
+looks otherwise is read by itself. Both give what protobuf gives; `tfrecord.py` writes this format. Values
+that nobody asks for are passed by unread, as TensorFlow's parser does.
 
 Wire format: https://protobuf.dev/programming-guides/encoding/; messages: tensorflow/core/example/*.proto.
 """
@@ -11,7 +12,7 @@ import dataclasses
 import functools
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
@@ -112,7 +113,7 @@ class ExampleReader:
     def _layout_of(self, record: bytes) -> "_Layout | None":
         """The layout of a record; None where it is none that can be read in step."""
         try:
-            found = [(name, kind) for name, kind, _ in _entries(record)]
+            found = [(name, kind) for name, kind, _ in _entries(record, self._features)]
         except ValueError:
             return None
         names = [name for name, _ in found]
@@ -130,7 +131,8 @@ class ExampleReader:
 
     def _read_alone(self, number: int, record: bytes, columns: dict[bytes, np.ndarray]) -> None:
         try:
-            found = {name: (kind, values) for name, kind, values in _entries(record)}  # the last one counts
+            entries = _entries(record, self._features)
+            found = {name: (kind, values) for name, kind, values in entries}  # the last one counts
         except ValueError as error:
             raise NotAnExampleError(number, str(error)) from None
         for name, feature in self._features.items():
@@ -383,12 +385,18 @@ def _packed(
 
 # --- One record by itself, as protobuf reads it.
 
-_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
+_FIXED = {_FIXED64: 8, _FIXED32: 4}  # bytes
+_MOST_TAG = 5  # bytes
 _KIND = {1: "bytes", 2: "float", 3: "int64"}  # `Feature`'s fields
 
 
-def _entries(record: bytes) -> Iterator[tuple[bytes, str | None, Sequence]]:
-    """The name, the type of the list and the values of each entry; raises ValueError."""
+def _entries(record: bytes, wanted: Container[bytes]) -> Iterator[tuple[bytes, str | None, Sequence]]:
+    """The name of each entry and, where it is wanted, the type of the list and the values.
+
+    Raises:
+      ValueError: the record is no Example.
+    """
     for features in _submessages(record, 1):
         for entry in _submessages(features, 1):
             name, value = b"", b""
@@ -398,7 +406,13 @@ def _entries(record: bytes) -> Iterator[tuple[bytes, str | None, Sequence]]:
                 elif wire == _DELIMITED and number == 2:
                     value += content  # parts of a message are merged
             name.decode()  # protobuf takes no other text
-            yield name, *_values(value)
+            is_passed_by = name not in wanted and entry == _entry(name, value)  # as in step
+            yield name, *((None, ()) if is_passed_by else _values(value))
+
+
+def _entry(name: bytes, value: bytes) -> bytes:
+    """An entry as it is nearly always written."""
+    return _Entry(name=name, feature=None).head + varint(len(value)) + value
 
 
 def _values(feature: bytes) -> tuple[str | None, Sequence]:
@@ -450,25 +464,52 @@ def _submessages(message: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, bytes | int]]:
-    """Number, wire type and content of each field; raises ValueError where the message is none."""
-    at, size = 0, len(message)
-    while at < size:
-        tag, at = _varint(message, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == _VARINT:
-            content, at = _varint(message, at)
-            yield number, wire, content
-            continue
-        if wire == _DELIMITED:
-            length, at = _varint(message, at)
-        elif wire in (_FIXED64, _FIXED32):
-            length = 8 if wire == _FIXED64 else 4
+    """Number, wire type and content of each field, less groups; raises ValueError where there is damage."""
+    at = 0
+    while at < len(message):
+        number, wire, at = _tag(message, at)
+        if wire == _GROUP:
+            at = _behind_group(message, number, at)
         else:
-            raise ValueError(f"it is no tf.train.Example: byte {at:,} has wire type {wire}")
-        if not number or at + length > size:
-            raise ValueError(f"it is no tf.train.Example: a field of {length:,} bytes passes its end")
-        yield number, wire, message[at : at + length]
-        at += length
+            content, at = _content(message, wire, at)
+            yield number, wire, content
+
+
+def _tag(message: bytes, at: int) -> tuple[int, int, int]:
+    """A field's number and wire type, and where its content begins."""
+    tag, end = _varint(message, at)
+    if not 8 <= tag < 1 << 32 or end - at > _MOST_TAG:
+        raise ValueError(f"it is no tf.train.Example: byte {at:,} begins no field")
+    return tag >> 3, tag & 7, end
+
+
+def _content(message: bytes, wire: int, at: int) -> tuple[bytes | int, int]:
+    """What a field holds, and where it ends."""
+    if wire == _VARINT:
+        return _varint(message, at)
+    if wire == _DELIMITED:
+        length, at = _varint(message, at)
+    elif wire in _FIXED:
+        length = _FIXED[wire]
+    else:
+        raise ValueError(f"it is no tf.train.Example: byte {at:,} has wire type {wire}")
+    if at + length > len(message):
+        raise ValueError(f"it is no tf.train.Example: a field of {length:,} bytes passes its end")
+    return message[at : at + length], at + length
+
+
+def _behind_group(message: bytes, number: int, at: int) -> int:
+    """Where a group ends, and all that are in it: an Example has none, and what is unknown is skipped."""
+    inside = [number]
+    while inside:
+        number, wire, at = _tag(message, at)
+        if wire == _GROUP:
+            inside.append(number)
+        elif wire != _GROUP_END:
+            _, at = _content(message, wire, at)
+        elif inside.pop() != number:
+            raise ValueError(f"it is no tf.train.Example: another group ends at byte {at:,}")
+    return at
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:

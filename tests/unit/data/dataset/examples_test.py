@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.data.dataset.examples import ExampleReader, NotAnExampleError
+from pipeline.data.dataset.tfrecord import varint
 from pipeline.data.reading.parsing import parsing_spec
 from pipeline.data.schema.feature_types import Categorical, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
@@ -147,6 +148,48 @@ def by_protobuf(record: bytes) -> dict[str, np.ndarray] | None:
     return found
 
 
+def example(features: Mapping[str, bytes], more: bytes = b"") -> bytes:
+    """An Example of serialized Features, and `more` behind its last entry."""
+
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2]) + varint(len(content)) + content
+
+    entries = [field(1, field(1, name.encode()) + field(2, value)) for name, value in features.items()]
+    return field(1, b"".join(entries) + more)
+
+
+ONE = Schema(name="one", features=(Label(name="y", classes=("no", "yes")),))
+YES = bytes.fromhex("1a030a0101")
+
+
+def test_what_nobody_asks_for_is_passed_by_in_step_and_alone():
+    """As TensorFlow's parser does; protobuf would refuse it."""
+    records = [example({"other": bytes.fromhex("0a040a807a7a"), "y": YES})] * 3
+    parsed = tf.io.parse_example(tf.constant(records), parsing_spec(ONE))["y"].numpy().tolist()
+    assert parsed == [1, 1, 1]
+    for some in (records, records[:1]):
+        assert ExampleReader(ONE).read(some)["y"].tolist() == parsed[: len(some)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        *("0001", "808080800101", "888080801001", "888080800001", "88808080800001", "faffffff0f00"),
+        *("f8ffffff1f00", "0b0c", "13080114", "1b23241c", "1b1b0d000000001c1c", "1b", "1b24", "1c", "0304"),
+        *("0e", "0f", "0d000000", "1b0801"),
+    ],
+)
+def test_unknown_fields_are_skipped_or_refused_as_protobuf_does(more: str):
+    record = example({"y": YES}, bytes.fromhex(more))
+    try:
+        label = tf.train.Example.FromString(record).features.feature["y"].int64_list.value[0]
+    except Exception:  # protobuf's DecodeError, wherever the installed version has it
+        with pytest.raises(NotAnExampleError, match=r"it is no tf\.train\.Example"):
+            ExampleReader(ONE).read([record])
+    else:
+        assert ExampleReader(ONE).read([record])["y"].tolist() == [label]
+
+
 def test_numbers_that_are_not_packed_are_read():
     """protobuf's older writers give each number of a list its own tag."""
     packed, unpacked = b"\x1a\x04\x0a\x02\x05\x06", b"\x1a\x04\x08\x05\x08\x06"
@@ -156,10 +199,7 @@ def test_numbers_that_are_not_packed_are_read():
     )
 
     def record(tokens: bytes) -> bytes:
-        value = b"\x0a\x01t\x12" + bytes([len(tokens)]) + tokens
-        label = b"\x0a\x01y\x12\x08\x12\x06\x0a\x04\x00\x00\x80\x3f"
-        entries = b"".join(b"\x0a" + bytes([len(entry)]) + entry for entry in (value, label))
-        return b"\x0a" + bytes([len(entries)]) + entries
+        return example({"t": tokens, "y": b"\x12\x06\x0a\x04\x00\x00\x80\x3f"})
 
     found = ExampleReader(schema).read([record(packed), record(packed), record(unpacked)])
     assert found["t"].tolist() == [[5, 6]] * 3
