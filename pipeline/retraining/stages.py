@@ -139,7 +139,9 @@ def evaluate(job: Job) -> dict:
 def parity(job: Job) -> dict:
     """Returns a ParityResult as JSON. Raises InputError where the export or a record is damaged."""
     holdout = select(job.holdout.dataset, job.holdout.split)
-    result = parity_lib.parity(restore_model(job.run), job.export, holdout, limits=job.settings.parity)
+    # The checkpoint that was exported: where a run keeps its best one, that is not the last.
+    run = restore_model(job.run, checkpoint=f"{records.open_export(job.export)['step']}")
+    result = parity_lib.parity(run, job.export, holdout, limits=job.settings.parity)
     return dict(result.to_json())
 
 
