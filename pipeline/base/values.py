@@ -17,6 +17,15 @@ def value_at(values: Values, key: str) -> object:
     return functools.reduce(operator.getitem, key.split("."), values)
 
 
+def leaves(values: Values, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yields dotted keys and values: ("optimizer.name", "adamw"). Lists and empty sections stay whole."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
 def section(kind: type[_Section], values: Values) -> _Section:
     """Makes a dataclass of the values that it has fields for; lists become tuples."""
     needed = (field.name for field in dataclasses.fields(kind))

@@ -14,6 +14,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_dict, config_flags
 
 from pipeline.base.errors import InputError, answer, did_you_mean
+from pipeline.base.values import leaves
 
 _CONFIG = "config"
 OPEN = ("model", "loss", "optimizer")  # sections that take any keyword argument of the code that they name
@@ -280,13 +281,9 @@ def keys_of(module: types.ModuleType) -> tuple[Key, ...]:
     return tuple(Key(name=name, default=values[name], meaning=_meaning(name, meanings)) for name in names)
 
 
-def config_leaves(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+def config_leaves(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Dotted names and values of everything in a config that is no group of keys itself."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from config_leaves(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+    return ((name, value) for name, value in leaves(values) if not isinstance(value, Mapping))
 
 
 def _meaning(name: str, meanings: Mapping[str, str]) -> str:

@@ -33,7 +33,7 @@ Rows = dict[str, np.ndarray]  # [n, *shape] each: float32, int64, or bytes objec
 class RowSource:
     """The rows of a selection by position: `source[7]`, `source[512:768]`, `source[[3, 1]]`.
 
-    One position gives a row, several give the rows together. Every checksum is compared.
+    One position gives a row, several give the rows together. Every checksum is compared, a block's once.
 
     Args:
       selection: what is read.

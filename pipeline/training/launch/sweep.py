@@ -89,8 +89,9 @@ class Trial:
             if "validation" in point
         ]
         final = workdir.read_json(self.workdir.evaluation) or {}
-        named = _named("val", points[-1]) if points else {}
-        return named | _named(str(final.get("split", "")).replace("/", "_"), final)
+        named = workdir.numbers(points[-1], prefix="val_") if points else {}
+        split = str(final.get("split", "")).replace("/", "_")
+        return named | workdir.numbers(final, prefix=f"{split}_")
 
     def seconds(self) -> float:
         """Wall time of training, over all processes of the run."""
@@ -106,10 +107,6 @@ def _without(command: Sequence[str], names: Set[str]) -> Iterator[str]:
             yield argument
         elif not equals:
             next(arguments, None)  # `--sweep VALUE`
-
-
-def _named(prefix: str, metrics: Mapping) -> dict[str, float]:
-    return {f"{prefix}_{name}": value for name, value in metrics.items() if isinstance(value, float)}
 
 
 # --- The results: a table on the terminal, the best first, and sweep.csv.

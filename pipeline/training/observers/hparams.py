@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from pipeline.training.observers.observer import Observer, Place, Point, name_of, settings
+from pipeline.base.values import leaves
+from pipeline.training.observers.observer import Observer, Place, Point, name_of
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
@@ -33,7 +34,7 @@ class HParams(Observer):
         from tensorboard.plugins.hparams import summary_v2
 
         self._folder = Workdir(place.workdir).summaries
-        written = {key: value for key, value in settings(record.config) if self._is_column(key, value)}
+        written = {key: value for key, value in leaves(record.config) if self._is_column(key, value)}
         if place.recall() == {"written": sorted(written)}:
             return
         found = summary_v2.hparams_pb(

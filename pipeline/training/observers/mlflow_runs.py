@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.base import redaction
+from pipeline.base.values import leaves
 from pipeline.training.observers.observer import (
     Observer,
     Place,
@@ -16,7 +17,6 @@ from pipeline.training.observers.observer import (
     library,
     metrics_of,
     name_of,
-    settings,
 )
 from pipeline.training.state.run_record import RunRecord
 
@@ -104,7 +104,7 @@ class Mlflow(Observer):
         entities = library("mlflow.entities")
         parameters = [
             entities.Param(_named(key), str(value)[:_LONGEST_PARAMETER])
-            for key, value in settings(record.config)
+            for key, value in leaves(record.config)
             if _named(key) not in run.data.params
         ]
         tags = {

@@ -5,10 +5,11 @@ import importlib
 import json
 import pathlib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline.base import files
 from pipeline.training.state.run_record import RunRecord
+from pipeline.training.state.workdir import numbers
 
 Point = Mapping[str, object]  # a line of history.jsonl
 
@@ -79,21 +80,7 @@ def metrics_of(point: Point) -> dict[str, float]:
     return numbers(point) | numbers(point.get("validation") or {}, prefix="val_")
 
 
-def numbers(found: Mapping, *, prefix: str = "") -> dict[str, float]:
-    """The floats among the values."""
-    return {f"{prefix}{name}": value for name, value in found.items() if isinstance(value, float)}
-
-
 def final_metrics(evaluation: Mapping) -> dict[str, float]:
     """The final metrics by name, after that of their split: `test_auc`."""
     split = str(evaluation.get("split", "final")).replace("/", "_")
     return numbers(evaluation, prefix=f"{split}_")
-
-
-def settings(config: Mapping, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """The values of a config by dotted keys: ("optimizer.name", "adamw"); lists stay whole."""
-    for name, value in config.items():
-        if isinstance(value, Mapping) and value:
-            yield from settings(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

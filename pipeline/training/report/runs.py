@@ -4,9 +4,10 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError
+from pipeline.base.values import leaves
 from pipeline.report import formats
 from pipeline.report.charts import Series, line_chart
 from pipeline.report.section import Figure, Note, Section, Table
@@ -40,15 +41,12 @@ class ComparedRun:
             "warm start": record.warm_start.get("workdir", ""),
             **{f"version of {name}": value for name, value in record.versions.items()},
         }
-        return {name: _text(value) for name, value in (*_leaves(record.config), *others.items())}
+        return {name: _text(value) for name, value in (*leaves(record.config), *others.items())}
 
     @property
     def metrics(self) -> dict[str, float]:
         """The final metrics, by split and name; empty before the end."""
-        split = self.evaluation.get("split", "final")
-        return {
-            f"{split} {name}": value for name, value in self.evaluation.items() if isinstance(value, float)
-        }
+        return workdir.numbers(self.evaluation, prefix=f"{self.evaluation.get('split', 'final')} ")
 
     def curve(self, name: str, *, validation: bool) -> tuple[list[int], list[float]]:
         """Steps and values of a number that the history holds; empty where it was never logged."""
@@ -109,14 +107,6 @@ def differing(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
     names = dict.fromkeys(name for each in settings for name in each)
     values = {name: [each.get(name, "") for each in settings] for name in names}
     return {name: each for name, each in values.items() if len(set(each)) > 1}
-
-
-def _leaves(config: Mapping, prefix: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in config.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _text(value: object) -> str:

@@ -70,6 +70,11 @@ def no_run(directory: pathlib.Path, received: str) -> InputError:
     )
 
 
+def numbers(found: Mapping, *, prefix: str = "") -> dict[str, float]:
+    """Returns the floats among the values of an evaluation or of a point of the history, by name."""
+    return {f"{prefix}{name}": value for name, value in found.items() if isinstance(value, float)}
+
+
 def read_json(path: pathlib.Path) -> dict | None:
     """The document; None where there is no such file. Raises InputError where it is no object of JSON."""
     try:

@@ -7,9 +7,10 @@ import pytest
 
 from pipeline.base.cli.signals import Interrupted
 from pipeline.base.errors import InputError
+from pipeline.base.values import leaves
 from pipeline.training.observers import registry
 from pipeline.training.observers.delivery import Observers
-from pipeline.training.observers.observer import Observer, final_metrics, metrics_of, settings
+from pipeline.training.observers.observer import Observer, final_metrics, metrics_of
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
@@ -124,7 +125,7 @@ def test_numbers_and_settings_have_names():
     point = {"step": 3, "loss": 0.5, "validation": {"split": "validation", "auc": 0.75, "examples": 4}}
     assert metrics_of(point) == {"loss": 0.5, "val_auc": 0.75}
     assert final_metrics({"split": "test", "auc": 0.5}) == {"test_auc": 0.5}
-    assert dict(settings(RECORD.config)) == {"seed": 0, "optimizer.name": "adamw", "optimizer.rates": []}
+    assert dict(leaves(RECORD.config)) == {"seed": 0, "optimizer.name": "adamw", "optimizer.rates": []}
 
 
 # What a config can name.
