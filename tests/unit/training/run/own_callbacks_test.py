@@ -136,7 +136,7 @@ def asdict_callbacks(asked) -> tuple:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (spec("Diry", path="x"), r"no function or class Diry in my_diary; .*Did you mean my_diary:Diary\?"),
+        (spec("Diry", path="x"), r"received no Diry in .*my_diary\.py; .*Did you mean my_diary:Diary\?"),
         (spec("Diary", path="x", stop=1), r"received the argument 'stop'; expected some of path, stop_after"),
         (
             spec("NoCallback"),
