@@ -8,8 +8,6 @@ holds what was found, so a fresh process imports the same or says what changed. 
 
 import ast
 import dataclasses
-import functools
-import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -21,12 +19,11 @@ import pathlib
 import site
 import sys
 import sysconfig
-import traceback
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pipeline.base import files
 from pipeline.base.errors import InputError, did_you_mean
+from pipeline.training.experiment.code_import import broken, file_of, loaded, places_of
 from pipeline.training.experiment.config import ANYWHERE, Experiment, Place
 
 _FORM = "package.module:name, names that Python can import"
@@ -123,7 +120,7 @@ def find(name: str, *, key: str, place: Place = ANYWHERE, more: Mapping[str, obj
         name=name,
         key=key,
         where=f"{library.name} {library.version}" if library else str(file),
-        load=lambda: _loaded(module, attribute, thing, folder, file, digests),
+        load=lambda: loaded(module, attribute, thing, folder, file, digests),
         record={**of, **(more or {})},
         files=tuple(folder / each for each in digests),
         is_library=bool(library),
@@ -202,7 +199,7 @@ def _found(module: str, thing: str, place: Place, recorded: object) -> tuple[pat
     """The folder from which a module is imported, and its file."""
     first = [pathlib.Path(str(each)) for each in (recorded, place.folder) if each]
     for folder in dict.fromkeys([*first, *_folders()]):
-        if file := _file_of(folder, module):
+        if file := file_of(folder, module):
             return folder, file
     top = module.partition(".")[0]
     if top in _OPTIONAL:
@@ -226,12 +223,6 @@ def _folders() -> list[pathlib.Path]:
     """Where Python finds what is not its own: the working directory, PYTHONPATH, what is installed."""
     found = [pathlib.Path.cwd(), *(pathlib.Path(each or ".").resolve() for each in sys.path)]
     return [each for each in dict.fromkeys(found) if each not in _NOT_OWN]
-
-
-def _file_of(folder: pathlib.Path, module: str) -> pathlib.Path | None:
-    path = folder.joinpath(*module.split("."))
-    choices = (path / "__init__.py", path.with_name(f"{path.name}.py"))  # as Python chooses
-    return next((each for each in choices if each.is_file()), None)
 
 
 def _compiled_of(folder: pathlib.Path, module: str) -> pathlib.Path | None:
@@ -259,13 +250,13 @@ def _is_installed(distribution: importlib.metadata.Distribution, folder: pathlib
 
 def is_library(package: str) -> bool:
     """Returns whether what Python imports by the name of a package is an installed library."""
-    places = _places(package)
+    places = places_of(package)
     return bool(places) and _distribution(package, places[0].parent) is not None
 
 
 def is_ours(module: str) -> bool:
     """Returns whether a module is a file of Penstock."""
-    return _file_of(_ROOT, module) is not None
+    return file_of(_ROOT, module) is not None
 
 
 def _has(distribution: importlib.metadata.Distribution, package: str) -> bool:
@@ -286,7 +277,7 @@ def _digests(folder: pathlib.Path, module: str) -> dict[str, str]:
             continue
         parent, _, _ = name.rpartition(".")
         ahead += [parent] if parent else []
-        file = _file_of(folder, name)
+        file = file_of(folder, name)
         if file is None:
             _require_source(folder, name)
         if file is None or str(file.relative_to(folder)) in found:
@@ -326,10 +317,10 @@ def _require_beside(folder: pathlib.Path, file: pathlib.Path, modules: Iterable[
     wanted = {each for name in modules for each in itertools.accumulate(name.split("."), "{}.{}".format)}
     for module in sorted(wanted):
         top = module.partition(".")[0]
-        if top in sys.stdlib_module_names or _file_of(folder, top) or _file_of(folder, module):
+        if top in sys.stdlib_module_names or file_of(folder, top) or file_of(folder, module):
             continue
         for other in others:
-            is_there = _file_of(other, module) or _compiled_of(other, module)
+            is_there = file_of(other, module) or _compiled_of(other, module)
             if is_there and not _distribution(top, other):
                 raise InputError(
                     f"own code {file}",
@@ -344,7 +335,7 @@ def _imports(file: pathlib.Path, module: str) -> Iterator[str]:
     try:
         tree = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
-        raise _broken(file, getattr(error, "lineno", None) or 1, error) from None
+        raise broken(file, getattr(error, "lineno", None) or 1, error) from None
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -355,161 +346,6 @@ def _imports(file: pathlib.Path, module: str) -> Iterator[str]:
             base = ".".join([*filter(None, above), *([node.module] if node.module else [])])
             yield from filter(None, [base])  # none: a relative import in a module of no package
             yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
-
-
-def _loaded(
-    module: str,
-    attribute: str,
-    thing: str,
-    folder: pathlib.Path,
-    file: pathlib.Path,
-    digests: Mapping[str, str],
-) -> Callable[..., object]:
-    """Imports the module, and of own code only what has these digests; returns its function or class."""
-    _make_importable(folder, module.partition(".")[0])
-    own = _Recorded(folder=folder, digests={_module_of(path): digest for path, digest in digests.items()})
-    for name in own.digests or (module,):
-        _require_visible(name, thing, folder)
-    own.require_held(thing)
-    if digests and own not in sys.meta_path:
-        sys.meta_path.insert(0, own)
-    try:
-        imported = importlib.import_module(module)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise _failed_import(thing, file, error) from None
-    found = functools.reduce(lambda of, part: getattr(of, part, None), attribute.split("."), imported)
-    if callable(found) and (hasattr(found, "__name__") or isinstance(found, functools.partial)):
-        return found
-    known = [each for each, value in vars(imported).items() if callable(value) and not each.startswith("_")]
-    raise InputError(
-        thing,
-        received=f"no {attribute} in {file}" if found is None else f"a {type(found).__name__}",
-        expected="a function or a class",
-        action=did_you_mean(attribute, known, otherwise="Correct the name.", form=f"{module}:{{}}"),
-    )
-
-
-def _make_importable(folder: pathlib.Path, package: str) -> None:
-    """Lets Python find an own module, last: it may hide nothing that Penstock or a library imports."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-    importlib.invalidate_caches()  # the file may be younger than this process
-    own, held = str(folder / package), getattr(sys.modules.get(package), "__path__", None)
-    if package == "models" and held is not None and own not in held:
-        held.append(own)  # beside ours, as pipeline/__init__.py does where a command starts
-
-
-def _require_visible(module: str, thing: str, folder: pathlib.Path) -> None:
-    """Raises InputError where Python would import, and run, another module of that name."""
-    top = module.partition(".")[0]
-    own = _file_of(folder, top)
-    own = folder / top if own is None or own.name == "__init__.py" else own
-    places = _places(top)
-    if own.resolve() not in places:
-        raise _another(thing, top, places[0] if places else "of this process", _file_of(folder, module))
-    for place in places:  # several: a package without __init__.py, in more than one folder
-        other = _file_of(place.parent, module)
-        if place != own.resolve() and other:
-            raise _another(thing, module, other, _file_of(folder, module))
-
-
-def _places(top: str) -> list[pathlib.Path]:
-    """The file or the folders that Python imports for a name without a dot."""
-    try:
-        spec = importlib.util.find_spec(top)
-    except ValueError:  # a module that was made by hand
-        spec = None
-    places = list((spec.submodule_search_locations or [spec.origin]) if spec else [])
-    return [pathlib.Path(each or "").resolve() for each in places]
-
-
-def _another(thing: str, module: str, place: object, file: pathlib.Path | None) -> InputError:
-    return InputError(
-        thing,
-        received=f"another module {module}, {place}",
-        expected=f"{file}",
-        action="Give your file, or its package, a name that no other module has.",
-    )
-
-
-def _module_of(path: str) -> str:
-    return ".".join(pathlib.PurePath(path).with_suffix("").parts).removesuffix(".__init__")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Recorded(importlib.abc.MetaPathFinder):
-    """Imports own modules as they were read: from these files, with these digests, by no cache of bytecode.
-
-    Attributes:
-      digests: SHA-256 by module.
-    """
-
-    folder: pathlib.Path
-    digests: Mapping[str, str]
-
-    def find_spec(
-        self, fullname: str, path: object = None, target: object = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        file = _file_of(self.folder, fullname) if fullname in self.digests else None
-        if file is None or str(self.folder) not in sys.path:
-            return None
-        loader = _Source(fullname, str(file), self.digests[fullname])
-        return importlib.util.spec_from_file_location(fullname, file, loader=loader)
-
-    def require_held(self, thing: str) -> None:
-        """Raises InputError where this process has imported other code by one of the names."""
-        for module, digest in self.digests.items():
-            held, file = sys.modules.get(module), _file_of(self.folder, module)
-            loader = getattr(getattr(held, "__spec__", None), "loader", None)
-            place = getattr(held, "__file__", None)
-            if place and file and pathlib.Path(place).resolve() != file.resolve():
-                raise _another(thing, module, place, file)
-            if isinstance(loader, _Source) and loader.digest != digest:
-                raise _changed(file)
-
-
-class _Source(importlib.machinery.SourceFileLoader):
-    """Compiles a file if it has the digest, else raises InputError."""
-
-    def __init__(self, fullname: str, path: str, digest: str) -> None:
-        super().__init__(fullname, path)
-        self.digest = digest
-
-    def get_code(self, fullname: str) -> types.CodeType:
-        text = self.get_data(self.path)
-        if hashlib.sha256(text).hexdigest() != self.digest:
-            raise _changed(self.path)
-        return self.source_to_code(text, self.path)
-
-
-def _changed(file: object) -> InputError:
-    return InputError(
-        f"own code {file}",
-        received="a file that has changed since this process read it",
-        expected="the same code until the process ends",
-        action="Start the command, or the notebook's kernel, again.",
-    )
-
-
-def _failed_import(thing: str, file: pathlib.Path, error: BaseException) -> InputError:
-    if isinstance(error, SyntaxError) and error.filename:
-        return _broken(pathlib.Path(error.filename), error.lineno or 1, error)
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]
-    own = [each for each in frames if pathlib.Path(each.filename).is_relative_to(file.parent)]
-    where = (pathlib.Path(own[-1].filename), own[-1].lineno or 1) if own else (file, 1)
-    return _broken(*where, error, thing=thing)
-
-
-def _broken(file: pathlib.Path, line: int, error: BaseException, *, thing: str = "") -> InputError:
-    said = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
-    return InputError(
-        thing or f"own code {file}",
-        received=f"{type(error).__name__}: {said}",
-        expected="a module that can be imported",
-        action=f"Correct {file}, line {line}.",
-    )
 
 
 # --- Arguments of a function or class.
