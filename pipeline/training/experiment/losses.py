@@ -46,6 +46,7 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
     name, inline = code.call(args.name, key=_KEY)
     found = code.resolve(name, key=_KEY, library=_LIBRARY, place=args.place)
     arguments = {**args.options, **inline}
+    _require_values_as_they_are(found, name, label, scale)
     of_examples = _of(found, name, arguments, label)
 
     def losses(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -87,6 +88,25 @@ def _with_logits(found: Callable) -> dict[str, object]:
 def _takes_logits(found: Callable, arguments: Mapping[str, object]) -> bool:
     given = _with_logits(found) | arguments
     return bool(given.get("from_logits", False)) or "hinge" in found.__name__.lower()
+
+
+# Losses of a ratio or a logarithm of values: of standardised ones, half of which are negative, they are no
+# such losses. Keras clips negative numbers in silence.
+_OF_POSITIVE_VALUES = re.compile(r"percentage|mape|logarithmic|msle|poisson", re.IGNORECASE)
+
+
+def _require_values_as_they_are(found: Callable, name: str, label: Label, scale: LabelScale) -> None:
+    """Raises InputError where a loss of Keras for positive values would get standardised ones."""
+    is_keras = (getattr(found, "__module__", None) or "").startswith("keras.")
+    if label.classes or not is_keras or not _OF_POSITIVE_VALUES.search(found.__name__):
+        return
+    if (scale.mean, scale.spread) != (0.0, 1.0):
+        raise InputError(
+            f"{_KEY}={name}",
+            received="labels of mean 0 and deviation 1, half of them negative (train.standardise_labels)",
+            expected="labels in their own unit: this loss takes a ratio or a logarithm of them",
+            action="Set --config.train.standardise_labels=false; it needs positive predictions, too.",
+        )
 
 
 # Losses over all classes: of one column, they would be 0 whatever the model says.

@@ -1,5 +1,6 @@
 """The optimizer and its learning rate, from a config."""
 
+import inspect
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -103,15 +104,31 @@ def _named(args: config_lib.Optimizer, rate: _LearningRate) -> keras.optimizers.
             expected="others: Penstock does that itself, for all replicas",
             action=f"Set --config.{ours if '.' in ours else f'optimizer.{ours}'} instead.",
         )
-    offered = {
-        "learning_rate": rate,
-        "weight_decay": args.weight_decay or None,
-        "momentum": args.momentum,
-    }
-    made = code.build_offered(found, given, offered, name=name, key=key)
+    made = code.build_offered(found, given, {"learning_rate": rate, **_offered(args)}, name=name, key=key)
     if not isinstance(made, keras.optimizers.Optimizer):
         raise _another(key, name, made, "a keras.optimizers.Optimizer")
     return made
+
+
+def _offered(args: config_lib.Optimizer) -> dict[str, float | None]:
+    """What an optimizer gets of the config where it takes it, besides the learning rate."""
+    return {"weight_decay": args.weight_decay or None, "momentum": args.momentum}
+
+
+def announced(args: config_lib.Optimizer) -> tuple[str, ...]:
+    """Describes, in a line, where an optimizer of Keras gets other values than its defaults; else none."""
+    name, inline = code.call(args.name, key="--config.optimizer.name")
+    found = getattr(keras.optimizers, name.removeprefix("keras.optimizers:"), None)
+    if name in _OPTIMIZERS or not isinstance(found, type):
+        return ()
+    own = {each.name: each.default for each in inspect.signature(found).parameters.values()}
+    set_here = {
+        argument: value
+        for argument, value in _offered(args).items()
+        if argument in own and argument not in {*inline, *args.options} and value != own[argument]
+    }
+    values = (f"{argument} {value} (Keras: {own[argument]})" for argument, value in set_here.items())
+    return (f"optimizer  {name} with the config's {', '.join(values)}",) if set_here else ()
 
 
 def _classes(library: types.ModuleType, base: type) -> list[str]:

@@ -125,6 +125,7 @@ def decide(request: Request) -> Setup:
     say(f"XLA        {'on' if jit_compile else 'off'}: {reason}")
     objective = objective_lib.build(experiment, schema, statistics)
     lines += objective_lib.announced(experiment, objective, schema.label)
+    lines += optimizer.announced(experiment.optimizer)
     validation_split, final_split = _evaluation(experiment.evaluation, dataset, say)
     used = {experiment.data.split, validation_split, final_split} - {""}
     selections, damage = _selections(request, used, workdir, strategy_lib.worker(strategy), say)

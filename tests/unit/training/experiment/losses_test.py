@@ -44,6 +44,12 @@ def of_one_logit(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 OWN = f"{__name__}:asymmetric"
 
 
+def test_a_loss_of_ratios_takes_labels_in_their_own_unit():
+    loss = losses.build(OwnLoss(name="MeanSquaredLogarithmicError", options={}), PRICE, LabelScale())
+    found = loss(tf.constant([3.0]), tf.constant([[8.0]]))
+    np.testing.assert_allclose(found, [(np.log(4.0) - np.log(9.0)) ** 2], rtol=1e-6)
+
+
 def built(name: str, label: Label, **options: object) -> LossOfExamples:
     return losses.build(OwnLoss(name=name, options=options), label, SCALE)
 
@@ -167,6 +173,8 @@ def test_a_step_is_the_same_on_two_replicas_and_in_parts(name, label):
         ("Huber", PRICE, {"dleta": 1.0}, r"dleta"),
         (OWN, BINARY, {"mised": 1.0}, r"received the argument 'mised'; .*Did you mean 'missed'"),
         ("nowhere:loss", BINARY, {}, r"received no module nowhere; .*PYTHONPATH"),
+        ("Poisson", PRICE, {}, r"half of them negative .*; .*Set --config.train.standardise_labels=false"),
+        ("mean_absolute_percentage_error", PRICE, {}, r"standardise_labels=false"),
         (OWN, MANY, {"missed": "much"}, r"received \w+Error: .*; expected a loss for multiclass"),
     ],
 )

@@ -14,6 +14,7 @@ from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import optimizer
 from pipeline.training.experiment import optimizer as optimizer_lib
+from pipeline.training.experiment.config import Optimizer
 from tests.shared.parsed import parsed
 
 FLOAT32 = Precision(policy="float32", reason="")
@@ -22,11 +23,15 @@ FLOAT32 = Precision(policy="float32", reason="")
 def build(
     precision: Precision = FLOAT32, total_steps: int = 100, variables: tuple = (), **settings
 ) -> keras.optimizers.Optimizer:
+    variables = list(variables) or [keras.Variable(np.zeros(1, "float32"))]
+    asked = settings_of(**settings)
+    return optimizer.build(asked, variables, total_steps=total_steps, precision=precision)
+
+
+def settings_of(**settings: object) -> Optimizer:
     config = base.get_config()
     config.optimizer.update(settings)
-    variables = list(variables) or [keras.Variable(np.zeros(1, "float32"))]
-    asked = parsed(config).optimizer
-    return optimizer.build(asked, variables, total_steps=total_steps, precision=precision)
+    return parsed(config).optimizer
 
 
 def rates(made: keras.optimizers.Optimizer, *steps: int) -> list[float]:
@@ -231,6 +236,14 @@ def test_optimizers_that_code_names_get_what_they_take(name, kind, expected):
     assert {key: getattr(made, key) for key in expected} == expected
     made.apply([np.ones((2, 2), "float32")], [weight])
     assert np.all(np.asarray(weight) != 1.0)
+
+
+def test_values_that_differ_from_those_of_keras_are_told():
+    (line,) = optimizer.announced(settings_of(name="RMSprop", momentum=0.9, weight_decay=0.0))
+    assert line == "optimizer  RMSprop with the config's momentum 0.9 (Keras: 0.0)"
+    assert not optimizer.announced(settings_of(name="RMSprop", momentum=0.0, weight_decay=0.0))
+    assert not optimizer.announced(settings_of(name="RMSprop(momentum=0.5)", weight_decay=0.0))
+    assert not optimizer.announced(settings_of(name="sgd"))
 
 
 def test_keys_of_the_config_are_arguments_of_a_named_optimizer():
