@@ -345,7 +345,9 @@ class _Data:
         """Returns logits [batch, outputs]: a model's own, or those of a new head on its features."""
         name, features = self._features(outputs_of)
         if tuple(features.shape) == (None, outputs):
-            self._notes.append(f"head       none is added: the {name} {_shape(features)} are taken for logits")
+            self._notes.append(
+                f"head       none is added: the {name} {_shape(features)} are taken for logits"
+            )
             return features
         pooled, how = self._pooled(features)
         self._notes.append(
