@@ -46,7 +46,7 @@ def requested(feature: Datetime, texts: list[str]) -> list[int]:
 )
 def test_the_conversion_and_a_request_read_what_python_reads(moments, format, time, zone):
     feature = Datetime(name="t", format=format, zone=zone)
-    time = "%z" if "%H" in format and "Z" in time else "" if "%H" in format else time
+    time = ("Z" if "Z" in time else "") if "%H" in format else time
     # `strftime` writes the year 7 as `7` on some platforms.
     written = [moment.strftime((format + time).replace("%Y", f"{moment.year:04}")) for moment in moments]
     read = [datetime.datetime.strptime(text, (format + time).replace("Z", "%z")) for text in written]
