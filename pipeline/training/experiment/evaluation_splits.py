@@ -20,7 +20,7 @@ def validation_split(evaluation: Evaluation, dataset: Dataset) -> str:
 
 
 def final_split(evaluation: Evaluation, dataset: Dataset) -> str:
-    """Returns the requested split, or the first there is of test, validation and train.
+    """Returns the requested split, or the first there is of test, validation, what is validated, and train.
 
     Raises:
       InputError: the dataset does not have that split, or its test split is empty: nobody may have seen it.
@@ -37,7 +37,8 @@ def final_split(evaluation: Evaluation, dataset: Dataset) -> str:
             action="Convert more rows, or with other --splits; or evaluate on another split: "
             f"--config.evaluation.final_split={VALIDATION if VALIDATION in filled else TRAIN}",
         )
-    return next(split for split in (TEST, VALIDATION, TRAIN) if split in filled_splits(dataset))
+    first = next((split for split in (TEST, VALIDATION) if split in filled), "")
+    return first or validation_split(evaluation, dataset) or TRAIN
 
 
 def filled_splits(dataset: Dataset) -> dict[str, int]:
