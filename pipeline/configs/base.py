@@ -88,9 +88,7 @@ def get_config() -> Config:
     # Evaluated after epochs; skipped where there is none. auto: a tenth of train takes its place.
     config.evaluation.split = "validation"
     config.evaluation.every_epochs = 1  # epochs between evaluations; 0: by the length of the run
-    config.evaluation.final_split = (
-        ""  # evaluated at the end; empty: test, else what is evaluated after epochs
-    )
+    config.evaluation.final_split = ""  # evaluated at the end; empty: test, else that of after epochs
     config.evaluation.global_batch = 512  # most examples of an evaluation step
     config.evaluation.metrics = ()  # beside the task's, such as ('f1', 'precision@0.3'); see docs/training.md
 
@@ -107,9 +105,7 @@ def get_config() -> Config:
 def by_rules() -> Config:
     """As above, but for what pipeline/training/experiment/defaults.py decides by the rows of the dataset."""
     config = get_config()
-    config.global_batch = 0
-    config.train.epochs = 0.0
-    config.train.keep_best = "auto"
-    config.evaluation.split = "auto"
-    config.evaluation.every_epochs = 0
+    left = {"global_batch": 0, "train.epochs": 0.0, "train.keep_best": "auto"}
+    left |= {"evaluation.split": "auto", "evaluation.every_epochs": 0}
+    config.update_from_flattened_dict(left)
     return config

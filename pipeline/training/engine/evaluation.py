@@ -90,9 +90,9 @@ class Evaluator:
             batch = next(batches)
             if steps * self._bytes(batch) <= _KEPT_BYTES:
                 taken.append(batch)
+            if len(taken) == steps:
+                self._kept[split] = taken
             yield batch
-        if len(taken) == steps:
-            self._kept[split] = taken
 
     def _bytes(self, batch: tuple) -> int:
         """Counts the bytes of this host's share of a batch."""

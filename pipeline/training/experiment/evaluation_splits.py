@@ -2,7 +2,7 @@
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import TEST, TRAIN, VALIDATION, Dataset
-from pipeline.data.dataset.selection import select
+from pipeline.data.dataset.selection import selected_ranges
 from pipeline.training.experiment.config import Evaluation
 
 
@@ -15,7 +15,7 @@ def validation_split(evaluation: Evaluation, dataset: Dataset) -> str:
     name = evaluation.split
     if not name or (name == VALIDATION and VALIDATION not in filled_splits(dataset)):
         return ""
-    select(dataset, name)
+    selected_ranges(dataset, name)
     return name
 
 
@@ -26,7 +26,7 @@ def final_split(evaluation: Evaluation, dataset: Dataset) -> str:
       InputError: the dataset does not have that split, or its test split is empty: nobody may have seen it.
     """
     if evaluation.final_split:
-        select(dataset, evaluation.final_split)
+        selected_ranges(dataset, evaluation.final_split)
         return evaluation.final_split
     filled = filled_splits(dataset)
     if TEST in dataset.manifest.splits and TEST not in filled:

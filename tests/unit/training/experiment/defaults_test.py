@@ -9,11 +9,13 @@ from pipeline.base.errors import InputError
 from pipeline.base.values import value_at
 from pipeline.configs import adult_wide_deep, base, digits_resnet, mnist_resnet, tabular, taxi_wide_deep
 from pipeline.data.dataset.manifest import Dataset, Manifest, Shard
+from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.schema import Schema
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import defaults
 from pipeline.training.experiment.defaults import resolve
-from tests.shared.small_run import SCHEMA
 
+SCHEMA = Schema(name="any", features=(Label(name="y", classes=("no", "yes")),))
 KEYS = ("global_batch", "train.epochs", "train.steps", "evaluation.every_epochs", "train.keep_best")
 
 
