@@ -44,6 +44,8 @@ from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import defaults, evaluation_splits
 from pipeline.training.experiment.config import RateScaling
 from pipeline.training.launch import grid, sweep, workers
+from pipeline.training.state import run_record
+from pipeline.training.state.workdir import Workdir
 
 _CONFIG = config.define_config(
     "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it."
@@ -136,7 +138,7 @@ def main(argv: Sequence[str]) -> int:
     flags_lib.check_local_files({"json": _JSON.value})
     workdir = flags_lib.local_directory("workdir", _WORKDIR.value)
     dataset = window.open_window(_DATASET.value)
-    resolved = defaults.resolve(_CONFIG.value.to_dict(), dataset)
+    resolved = _resolved(_CONFIG.value, dataset)
     scaling, values = _rate_scaling(dataset), resolved.values
     experiment = config_lib.parse(scaling.scaled(values), config_file=flags.FLAGS["config"].config_filename)
     selection.selected_ranges(dataset, experiment.data.split)
@@ -164,7 +166,7 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.training.report.reporter import summary
     from pipeline.training.run import run
     from pipeline.training.state import goodput
-    from pipeline.training.state.workdir import Workdir, read_history
+    from pipeline.training.state.workdir import read_history
 
     logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
     request = run.Request(
@@ -209,16 +211,22 @@ def _warm_start() -> pathlib.Path | None:
     return flags_lib.local_directory("warm_start", _WARM_START.value) if _WARM_START.value else None
 
 
+def _resolved(values: base.Config, dataset: Dataset) -> defaults.Resolved:
+    """The config for this dataset, and for the weights that the run begins with."""
+    before = run_record.read(Workdir(start).run) if (start := _warm_start()) else None
+    return defaults.resolve(values.to_dict(), dataset, begins_with=before.config if before else None)
+
+
 def _config_of(dataset: Dataset, point: grid.Point) -> config_lib.Values:
     """The config of a run of a sweep, as its run.json has it."""
-    swept = defaults.resolve(config.swept(_CONFIG.value, point.values).to_dict(), dataset)
+    swept = _resolved(config.swept(_CONFIG.value, point.values), dataset)
     return config_lib.as_json(_rate_scaling(dataset).scaled(swept.values))
 
 
 def _rate_scaling(dataset: Dataset) -> RateScaling:
     if _LR_SCALING.value != config_lib.LINEAR:
         return RateScaling()
-    of_file = defaults.resolve(config.config_of_file(flags.FLAGS["config"]).to_dict(), dataset)
+    of_file = _resolved(config.config_of_file(flags.FLAGS["config"]), dataset)
     return RateScaling(how=config_lib.LINEAR, file_batch=of_file.values["global_batch"])
 
 

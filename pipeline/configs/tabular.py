@@ -18,7 +18,7 @@ def get_config() -> base.Config:
     config.model = {
         "name": "wide_deep",
         "embedding": 16,
-        "frequencies": 8,
+        "frequencies": -1,  # by the rows
         "hidden": (256, 128),
         "dropout": 0.3,
     }

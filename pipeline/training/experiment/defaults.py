@@ -1,8 +1,8 @@
 """Defaults by rules: the values that a config leaves to its dataset, as `base.by_rules` does. No TensorFlow.
 
-A config leaves a number by 0, and a text by "auto". A value that it names, or that the command line names,
-stays as it is. A command resolves a config before anything else reads it: so a run, its record and all that
-is made of them know numbers alone. The rules count the rows of the training split, R below.
+A config leaves a number by 0 (`model.frequencies` by -1), and a text by "auto". A value that it names, or that
+the command line names, stays as it is. A command resolves a config before anything else reads it: so a run, its
+record and all that is made of them know numbers alone. The rules count the rows of the training split, R below.
 
 | key | rule |
 |---|---|
@@ -13,12 +13,14 @@ is made of them know numbers alone. The rules count the rows of the training spl
 | `train.steps` | 1,000, where the epochs are fewer steps |
 | `evaluation.every_epochs` | a twentieth of the epochs |
 | `train.keep_best` | `val_loss`, where there is a validation |
+| `model.frequencies` | 0 if R < 5,000, else 8; with `--warm_start` those of that run |
 
 The evidence, on three splits each of public tables that nothing here was chosen on, beside a batch of 256, 10
 epochs and the last checkpoint: RMSE 9.2 → 3.7 (365 rows), 67.8 → 53.0 (diabetes, 442), 8,530 → 3,632 (145);
 AUC .62 → .76 (720), .67 → .94 (216); accuracy .57 → .97 (wine, 178). Ten epochs of such a table are 6 steps.
 Without the best checkpoint the longer runs learn by heart: .692 in place of .753. An evaluation after every
-epoch took 60% of such a run.
+epoch took 60% of such a run. Sines of a number (wide_deep) are one more thing to learn by heart: on 11 tables
+below 5,000 rows the network is better without.
 """
 
 import dataclasses
@@ -32,6 +34,7 @@ from pipeline.training.experiment.evaluation_splits import filled_splits, valida
 
 AUTO = "auto"
 LEFT = (0, AUTO)  # values that a config leaves to the rules
+LEFT_FREQUENCIES = -1  # 0 is none
 
 _LEAST_BATCH, _LARGEST_BATCH = 16, 256
 _BATCHES = 16  # of an epoch, at least
@@ -40,6 +43,7 @@ _EVALUATIONS = 20  # of a run
 _LEAST_DIVIDED = 100  # rows: a tenth of fewer says nothing of which checkpoint is the best
 _HELD_OUT, _OTHERS = f"{TRAIN}[90%:]", f"{TRAIN}[:90%]"
 _BEST = "val_loss"
+_FREQUENCIES, _MANY_FREQUENCIES, _MANY_ROWS = "model.frequencies", 8, 5_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,8 +54,11 @@ class Resolved:
     lines: tuple[str, ...] = ()
 
 
-def resolve(values: Values, dataset: Dataset) -> Resolved:
+def resolve(values: Values, dataset: Dataset, *, begins_with: Values | None = None) -> Resolved:
     """Returns the config for this dataset.
+
+    Args:
+      begins_with: the config of the run whose weights the new one begins with: their shapes stay as they are.
 
     Raises:
       InputError: a key is unknown or missing, or a split is none of the dataset.
@@ -63,6 +70,8 @@ def resolve(values: Values, dataset: Dataset) -> Resolved:
     rows = sum(end - first for first, end in ranges)
     evaluation = section(config_lib.Evaluation, divided["evaluation"])
     chosen = by_rows(divided, rows=rows, is_validated=bool(validation_split(evaluation, dataset)))
+    if _FREQUENCIES in chosen and begins_with is not None:
+        chosen[_FREQUENCIES] = begins_with["model"].get("frequencies", chosen[_FREQUENCIES])
     resolved = with_values(divided, chosen)
     made = f"validation {_HELD_OUT}, as the dataset has no such split; trained on {_OTHERS}"
     return Resolved(
@@ -98,7 +107,11 @@ def by_rows(values: Values, *, rows: int, is_validated: bool) -> dict[str, objec
         "train.keep_best": _BEST if is_validated and every - 1 < passes else "",
     }
     given = {key: value_at(values, key) for key in rules}
-    return {key: each for key, each in rules.items() if given[key] in LEFT and each != given[key]}
+    chosen = {key: each for key, each in rules.items() if given[key] in LEFT and each != given[key]}
+    model = values["model"]
+    if (model.get("name"), model.get("frequencies")) == ("wide_deep", LEFT_FREQUENCIES):
+        chosen[_FREQUENCIES] = _MANY_FREQUENCIES if rows >= _MANY_ROWS else 0
+    return chosen
 
 
 def _batch(rows: int) -> int:
@@ -127,6 +140,7 @@ def _lines(resolved: Values, chosen: Values, rows: int) -> list[str]:
         "global_batch": f"batch {resolved['global_batch']:,}",
         "train.epochs": length,
         "evaluation.every_epochs": f"evaluation every {f'{every} epochs' if every > 1 else 'epoch'}",
+        _FREQUENCIES: f"{resolved['model'].get('frequencies') or 'no'} sine frequencies",
         "train.keep_best": f"the best {_BEST} kept" if train["keep_best"] else "",
     }
     said = [text for key, text in words.items() if key in chosen and text]

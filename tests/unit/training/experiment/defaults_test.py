@@ -118,8 +118,26 @@ def test_what_is_resolved_is_what_a_run_records():
     again = resolve(json.loads(json.dumps(parsed.given)), dataset)
     assert (again.values["train"], again.lines) == (parsed.given["train"], ())
     assert resolved.lines == (
-        "defaults   batch 16, 1,000 steps, evaluation every 2 epochs, the best val_loss kept: 365 rows",
+        "defaults   batch 16, 1,000 steps, evaluation every 2 epochs, no sine frequencies, the best val_loss "
+        "kept: 365 rows",
     )
+
+
+@pytest.mark.parametrize(("rows", "frequencies"), [(4_999, 0), (5_000, 8)])
+def test_a_small_table_has_no_sines(rows, frequencies):
+    values = tabular.get_config().to_dict()
+    assert defaults.by_rows(values, rows=rows, is_validated=True)["model.frequencies"] == frequencies
+    values["model"]["frequencies"] = 3
+    assert "model.frequencies" not in defaults.by_rows(values, rows=rows, is_validated=True)
+
+
+def test_a_window_that_grows_goes_on_with_the_shapes_of_its_champion():
+    small, large = of_sizes(train=400, validation=40), of_sizes(train=40_000, validation=40)
+    champion = resolve(tabular.get_config().to_dict(), small).values
+    challenger = resolve(tabular.get_config().to_dict(), large, begins_with=champion).values
+    assert (champion["global_batch"], challenger["global_batch"]) == (16, 256)
+    assert champion["model"] == challenger["model"]
+    assert resolve(tabular.get_config().to_dict(), large).values["model"]["frequencies"] == 8
 
 
 # Validation is made where a dataset has none.
