@@ -40,6 +40,7 @@ class Request:
     profile_steps: Steps | None = None  # to record, for xprof
     warm_start: pathlib.Path | None = None  # working directory of the run that gives the first weights
     learning_rate: str = ""  # and how it came about, in words
+    defaults: tuple[str, ...] = ()  # lines on what the config left to rules
 
 
 def describe(
