@@ -118,7 +118,7 @@ _BASELINE = flags.DEFINE_boolean(
     "baseline",
     True,
     "For a table or texts: also fits what is simple, on 50,000 rows at most, in seconds: mean or prior, a "
-    "linear model, gradient boosting, all by scikit-learn. The runs of --sweep and of retraining leave it out.",
+    "linear model, gradient boosting, all by scikit-learn. Runs of --sweep and of retraining leave it out.",
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the final metrics to it, as JSON.")
 
