@@ -4,7 +4,7 @@ import dataclasses
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -40,10 +40,9 @@ from pipeline.data.schema.feature_types import (
 )
 from pipeline.data.statistics.drift import float64_loses, offset_for
 
-_INTEGER_CATEGORIES = 50  # distinct whole numbers up to which they are categories
-_INTEGER_CATEGORY_LIMIT = 1000  # categories are below it
+_INTEGER_CATEGORIES = 50  # distinct whole numbers up to which codes are categories by their number
+_INTEGER_CATEGORY_LIMIT = 1000  # such categories are below it
 _DIGITS = 2.0**53  # whole numbers up to which float64 has all
-_CODES = 20  # distinct whole numbers up to which they are codes, however far from 0 they begin
 _LISTED = 1000  # distinct strings up to which the vocabulary is listed
 _TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
 # `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
@@ -51,9 +50,10 @@ _OWNERS = "user|customer|client|account|order|item|product|store|session|device|
 _ID_NAME = re.compile(
     rf"(?:^|[^A-Za-z]|[a-z](?=[A-Z])|[A-Z](?=[A-Z][a-z])|(?i:{_OWNERS}))(?i:id|uuid|guid|key|index|code|zip|postcode)$"
 )
+# The name of a column of codes, among which none is more than another: `shop_type`, `regionCode`.
+_CODES = "class|type|kind|category|group|zone|region|district|cluster|segment|status|branch|store|shop"
+_CODE_NAME = re.compile(rf"(?:^|[^A-Za-z]|[a-z](?=[A-Z]))(?i:{_CODES})$")
 _LARGEST_INT64 = float(1 << 63)
-_SPARSE = 4  # times as many categories as values that occur, of which each is rare
-_RARE_CODE = 20  # rows of each of those, on average, below which they are amounts
 
 
 def propose_feature(profile: ColumnProfile) -> Feature:
@@ -83,7 +83,11 @@ def common_fields(profile: ColumnProfile) -> dict:
 
 
 def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
-    """Proposes categories for few small numbers, or for the ids of something."""
+    """Proposes categories for the ids of something, for codes by their name, and for two values.
+
+    All others are numbers. A model gets those as such, and each that comes often also as a bin of its own: so
+    it learns what 4 cylinders are, and that 6 are between 4 and 8, which a category would not say.
+    """
     if not profile.are_whole_numbers:
         return None
     if (len(profile.numbers) > _INTEGER_CATEGORIES and looks_like_id(profile)) or needs_digits(profile):
@@ -91,7 +95,7 @@ def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
     low, high = profile.numbers[0], profile.numbers[-1]
     if len(profile.numbers) > _INTEGER_CATEGORIES or low < 0 or high >= _INTEGER_CATEGORY_LIMIT:
         return None
-    if (_are_measured(profile.numbers) or _are_amounts(profile)) and not looks_like_id(profile):
+    if len(profile.numbers) > 2 and not (looks_like_id(profile) or _CODE_NAME.search(profile.name)):
         return None
     common, size = common_fields(profile), int(high) + 1
     if not profile.missing:
@@ -99,21 +103,6 @@ def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
     # An integer has no mark for "missing": it gets a number of its own, the next one.
     common |= {"missing": "default", "default": size}
     return Categorical(**common, encoding="integer", size=size + 1)
-
-
-def _are_measured(numbers: Sequence[float]) -> bool:
-    """Returns whether sorted whole numbers fill a range far from 0, as heights do and ids do not."""
-    distinct, low, high = len(numbers), numbers[0], numbers[-1]
-    return distinct > _CODES and 2 * distinct > high - low and 2 * distinct < high
-
-
-def _are_amounts(profile: ColumnProfile) -> bool:
-    """Returns whether whole numbers lie at uneven distances and each is rare, as sizes of engines are."""
-    distinct, rows = len(profile.numbers), sum(profile.values.values())
-    if distinct <= _CODES or len(set(np.diff(profile.numbers).tolist())) == 1:
-        return False
-    is_sparse = profile.numbers[-1] >= _SPARSE * distinct
-    return rows < (_RARE_CODE if is_sparse else _RARE) * distinct
 
 
 def needs_digits(profile: ColumnProfile) -> bool:

@@ -6,6 +6,7 @@ is appended to, and a kill may cut its last line short.
 
 import hashlib
 import json
+import math
 import os
 import pathlib
 import zlib
@@ -37,6 +38,15 @@ def check(document: Mapping) -> None:
     """Raises ValueError where the digest is absent or another."""
     if document.get(KEY) != digest(document):
         raise ValueError(f"digest {digest(document)[:12]} where the file says {str(document.get(KEY))[:12]}")
+
+
+def finite(found: object) -> object:
+    """The same with None in place of NaN and infinities, which JSON lacks, in all lists and mappings."""
+    if isinstance(found, Mapping):
+        return {key: finite(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [finite(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def dumps(document: Mapping, *, indent: int = 2) -> bytes:

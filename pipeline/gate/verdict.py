@@ -1,12 +1,12 @@
 """The gate: one decision about a challenger, with the numbers that it rests on."""
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from pipeline.base import documents
 from pipeline.base.errors import did_you_mean
 from pipeline.gate.measurement import Measured, find_obstacle, measure
 from pipeline.gate.metrics import METRICS, Metric, metric_of
@@ -64,7 +64,7 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it; NaN becomes None."""
-        return _json(dataclasses.asdict(self))
+        return documents.finite(dataclasses.asdict(self))
 
 
 def evaluate(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
@@ -192,12 +192,3 @@ def _require_scored(scored: Scored, rules: GateRules) -> None:
         )
     for name in rules.floors:
         metric_of(scored.task, name)
-
-
-def _json(found: Any) -> Any:
-    """Returns the same with None in place of NaN and infinities, which JSON lacks."""
-    if isinstance(found, Mapping):
-        return {key: _json(value) for key, value in found.items()}
-    if isinstance(found, (list, tuple)):
-        return [_json(value) for value in found]
-    return None if isinstance(found, float) and not math.isfinite(found) else found

@@ -240,7 +240,7 @@ def _is_schedule(cron: str) -> bool:
 
 # What a cycle itself gives to the commands: see datasets.py and stages.py.
 _FLAGS_OF_CONVERT = ("input", "schema", "output")
-_FLAGS_OF_TRAIN = ("config", "dataset", "workdir", "json", "warm_start")
+_FLAGS_OF_TRAIN = ("config", "dataset", "workdir", "json", "warm_start", "baseline", "nobaseline")
 
 
 def _besides(given: Sequence[str]) -> Rule:

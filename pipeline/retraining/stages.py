@@ -81,6 +81,7 @@ def train(job: Job) -> dict:
             *(f"--dataset={directory}" for directory in job.directories("training")),
             f"--workdir={job.run}",
             f"--json={metrics}",
+            "--nobaseline",  # the gate compares with the champion
             *warm_start(job),
             *config.flags,
         ),

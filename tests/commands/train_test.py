@@ -119,6 +119,12 @@ def test_two_workers_train_one_model(dataset, tmp_path, warm_python):
     assert chief.splitlines()[-3] == other.splitlines()[-3]  # the same metrics
     assert steps_in_history(tmp_path) == [2, 4]
     assert not list(tmp_path.glob("*.worker-*"))
+    # The chief alone fits baselines, and its rows are those of both workers.
+    compared = json.loads((tmp_path / "baselines.json").read_text())
+    final = json.loads((tmp_path / "evaluation.json").read_text())
+    assert compared["network"]["auc"]["value"] == pytest.approx(final["auc"], abs=1e-6)
+    assert "gradient boosting" in chief
+    assert "gradient boosting" not in other
 
 
 GOOD = (f"--config={CONFIG}", "--dataset=nowhere", "--workdir=nowhere")

@@ -24,6 +24,7 @@ DATA = {
     "input": "schema dataset images reading preprocessing",
 }
 TRAINING = {
+    "baselines": "",
     "tasks": "",
     "state": "",
     "loop": "state",
@@ -33,7 +34,7 @@ TRAINING = {
     "launch": "tasks state",
     "observers": "state loop experiment",
     "replay": "tasks state engine experiment report",
-    "run": "tasks state loop engine experiment observers report launch replay",
+    "run": "baselines tasks state loop engine experiment observers report launch replay",
     "parity": "tasks engine state experiment replay",
 }
 BEAM_JOBS = {
@@ -69,6 +70,7 @@ ARROWS: Mapping[str, Set[str]] = {
     "pipeline/feed": {*LIBRARY, "pipeline/report"},
     "pipeline/training": {*LIBRARY, "models"},
     **rooms("pipeline/training", TRAINING, *LIBRARY, "pipeline/report", "pipeline/feed", "models"),
+    "pipeline/training/baselines": {*LIBRARY, "pipeline/gate"},  # whose intervals they have
     "pipeline/exporting": {*LIBRARY, "pipeline/report", "pipeline/training"},
     "pipeline/serving": {*LIBRARY, "pipeline/report", "pipeline/exporting"},
     "pipeline/publishing": {*LIBRARY},

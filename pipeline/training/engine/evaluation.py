@@ -24,6 +24,11 @@ from pipeline.training.tasks.task import Task
 # Batches of a split that stay in memory: to begin reading takes 0.1 s of a processor each time, which was
 # half of the evaluation of 200 rows.
 _KEPT_BYTES = 64 << 20  # 64 MiB
+Seen = Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # of labels, predictions, mask: [batch, …] each
+
+
+def ignored(labels: np.ndarray, predictions: np.ndarray, mask: np.ndarray) -> None:
+    """Does nothing with a global batch."""
 
 
 class Evaluator:
@@ -53,14 +58,27 @@ class Evaluator:
         self._largest_batch = max(1, largest_batch // replicas) * replicas
         self._batches: dict[str, Iterable] = {}
         self._kept: dict[str, list[tuple]] = {}  # of splits that fit
+        self._hosts = 1
         self._model = model
         self._predict: dict[str, Callable] = {}  # by split, as their batches differ in size
 
-    def __call__(self, split: str, hooks: keras.callbacks.CallbackList | None = None) -> dict:
+    @property
+    def hosts(self) -> int:
+        """How many read the batches of the last evaluation."""
+        return self._hosts
+
+    def __call__(
+        self,
+        split: str,
+        hooks: keras.callbacks.CallbackList | None = None,
+        *,
+        seen: Seen = ignored,
+    ) -> dict:
         """Metrics over one of the selections: see EvaluationMetrics.result.
 
         Args:
           hooks: callbacks to call, as `Model.evaluate` does.
+          seen: receives labels, predictions and mask of each global batch.
         """
         selection = self._selections[split]
         steps = evaluation_steps(selection.rows, self._even_batch(split))
@@ -70,12 +88,10 @@ class Evaluator:
             for _ in observed(range(steps), hooks, metrics):
                 found, predictions, mask = predict(*next(batches))
                 weights = self._targets.weights_of(found)
-                metrics.update(
-                    self._targets.labels_of(found).numpy(),
-                    predictions.numpy(),
-                    mask.numpy(),
-                    None if weights is None else weights.numpy(),
-                )
+                labels = self._targets.labels_of(found)
+                batch = labels.numpy(), predictions.numpy(), mask.numpy()
+                metrics.update(*batch, None if weights is None else weights.numpy())
+                seen(*batch)
         return {"split": split, **metrics.result()}
 
     def _taken(self, split: str, steps: int) -> Iterator[tuple]:
@@ -109,6 +125,7 @@ class Evaluator:
 
     def _host_batches(self, split: str, context: tf.distribute.InputContext) -> tf.data.Dataset:
         share = sharding.share_of_context(context, global_batch=self._even_batch(split))
+        self._hosts = share.shard_count
         return evaluation_batches(
             self._selections[split], self._preprocess, share=share, targets=self._targets
         )

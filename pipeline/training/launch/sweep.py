@@ -79,7 +79,10 @@ class Trial:
         """
         own = (f"--workdir={self.workdir.path}", *self.point.flags)
         names = {"sweep", "json", *(flag.lstrip("-").partition("=")[0] for flag in own)}
-        return child.run((*_without(command, names), *own), log=self.log, came=came)
+        kept = tuple(_without(command, names))
+        # The baselines are the same for all of them.
+        is_said = any(argument.lstrip("-").startswith(("baseline", "nobaseline")) for argument in kept)
+        return child.run((*kept, *([] if is_said else ["--nobaseline"]), *own), log=self.log, came=came)
 
     def numbers(self) -> dict[str, float]:
         """Last metrics of the validation, as `val_NAME`, and the final ones, as `SPLIT_NAME`."""

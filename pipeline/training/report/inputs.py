@@ -31,6 +31,7 @@ class ReportInputs:
     history: tuple[Mapping, ...]
     goodput_log: tuple[Mapping, ...]  # what the time went to
     evaluation: Mapping
+    baselines: Mapping  # what simple models answer on the same split
     damaged: Mapping  # records that the run left out
     conversion: Mapping
     rejected: tuple[Mapping, ...]
@@ -52,6 +53,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         history=tuple(line for line in _read_lines(files.history) if "step" in line),
         goodput_log=tuple(_attempt(goodput.read_goodput, [files.goodput_log], problems) or ()),
         evaluation=_read_object(files.evaluation),
+        baselines=_read_object(files.baselines),
         damaged=_read_object(files.damaged),
         conversion={} if others else _attempt(records.read_conversion, [first], problems) or {},
         rejected=tuple(itertools.islice(_rejected(directories), _MAX_REJECTED_READ)),

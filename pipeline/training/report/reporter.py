@@ -18,6 +18,7 @@ from pipeline.base.errors import InputError
 from pipeline.report import html, terminal
 from pipeline.report.html import Markup
 from pipeline.report.section import Cell, Section
+from pipeline.training.report.baselines import baselines_section
 from pipeline.training.report.data import dataset_section
 from pipeline.training.report.findings import findings_section
 from pipeline.training.report.inputs import ReportInputs, read_inputs
@@ -255,6 +256,7 @@ def render_report(inputs: ReportInputs) -> Markup:
     sections = [
         findings_section(inputs),
         results_section(inputs),
+        baselines_section(inputs.baselines),
         training_section(inputs),
         time_section(inputs),
         dataset_section(inputs),

@@ -17,17 +17,22 @@ from pipeline.data.integrity import damage
 from pipeline.data.integrity.changes import Watched
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.report import terminal
+from pipeline.training.baselines import baselines
+from pipeline.training.baselines.baselines import Predictions
 from pipeline.training.engine import cluster, strategy, trace
 from pipeline.training.engine.checkpoint import Checkpoints
-from pipeline.training.experiment import checks, own_classes
+from pipeline.training.engine.evaluation import ignored
+from pipeline.training.experiment import checks, example_weights, own_classes
 from pipeline.training.experiment.model import naming_layer
 from pipeline.training.loop import callbacks, outer
 from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.clock import timed
 from pipeline.training.loop.outer import Point, Session, TimedCheckpoints
 from pipeline.training.observers.delivery import Observers
+from pipeline.training.report import baselines as baselines_report
 from pipeline.training.report.reporter import FILE_NAME, Reporter, write_report
 from pipeline.training.report.run import time_line
 from pipeline.training.run import parts
@@ -124,11 +129,14 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog, observer
             run, before, checkpoints, goodput_log, measures, observers, check_input=watched.check
         )
         evaluated = _take_best(run, checkpoints, step)
+    predictions = Predictions() if run.is_chief and _has_baselines(run) else None
     with run.averaged():
-        metrics = timed(goodput_log, "evaluation", run.evaluate)(run.setup.final_split) | {"step": evaluated}
+        evaluate = timed(goodput_log, "evaluation", run.evaluate)
+        metrics = evaluate(run.setup.final_split, seen=predictions or ignored) | {"step": evaluated}
     watched.check()
     strategy.leave_together(run.setup.strategy)
     if reporter:
+        timed(goodput_log, "report", _write_baselines)(run, predictions)
         print(terminal.broken(f"{checkpoints.cost}\n{measures.line()}"), flush=True)
         if evaluated != step:
             print(
@@ -237,6 +245,35 @@ def _any_stops(run: Run) -> Callable[[], int] | None:
     if not setup.record.callbacks:
         return None
     return strategy.largest(setup.strategy, lambda: int(bool(run.model.stop_training)))
+
+
+def _has_baselines(run: Run) -> bool:
+    setup = run.setup
+    return setup.request.baseline and baselines.is_for(_fed(setup), setup.selections[setup.final_split])
+
+
+def _fed(setup: Setup) -> Schema:
+    return example_weights.fed(setup.experiment.data.example_weights, setup.dataset.schema)
+
+
+def _write_baselines(run: Run, predictions: Predictions | None) -> None:
+    """Fits the baselines, anew where a run goes on, writes what they are worth, and says it."""
+    setup = run.setup
+    setup.workdir.baselines.unlink(missing_ok=True)  # of fewer steps
+    if predictions is None:
+        return
+    subject = baselines.Subject(
+        inputs=_fed(setup),
+        training=setup.selection,
+        final=setup.selections[setup.final_split],
+        statistics=setup.statistics,
+        weights=example_weights.column(setup.experiment.data.example_weights, setup.dataset.schema),
+        is_mixture=bool(setup.experiment.data.mixture),
+        seed=setup.experiment.data.seed,
+    )
+    found = baselines.made(subject, predictions, hosts=run.evaluate.hosts)
+    files.write_json(setup.workdir.baselines, found)
+    print(terminal.broken("\n".join(baselines_report.lines(found))), flush=True)
 
 
 def _write_inputs(run: Run) -> None:

@@ -30,6 +30,9 @@ class Workdir:
     history = _entry("history.jsonl")  # one line of JSON a log point
     goodput_log = _entry("ledger.jsonl")  # wall time by kind, over all processes
     evaluation = _entry("evaluation.json")
+    baselines = _entry(
+        "baselines.json"
+    )  # what simple models answer there; absent: not asked for, or none fits
     observers = _entry("observers")  # what those of config.observers must know after a kill
     schema = _entry(schema_lib.FILE_NAME)
     statistics = _entry(manifest_lib.STATISTICS_FILE_NAME)  # that preprocessing was built from

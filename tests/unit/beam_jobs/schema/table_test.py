@@ -24,34 +24,26 @@ def test_floats_are_numeric():
     assert propose_feature(profile("0.5", "-1e3", "7")) == Numeric(name="c")
 
 
-def test_few_small_integers_are_categories():
-    assert propose_feature(profile(1, 12, 5)) == Categorical(name="c", encoding="integer", size=13)
+@pytest.mark.parametrize("name", ["shop_type", "regionCode", "Class", "user_id"])
+def test_few_small_integers_are_categories_where_the_name_says_codes(name: str):
+    expected = Categorical(name=name, encoding="integer", size=13)
+    assert propose_feature(profile(1, 12, 5, name=name)) == expected
+    assert propose_feature(profile(1, 12, 5, name=f"{name}s per day")).kind == "numeric"
+
+
+def test_two_whole_numbers_are_categories():
+    assert propose_feature(profile(0, 1)) == Categorical(name="c", encoding="integer", size=2)
 
 
 def test_where_integers_are_missing_the_next_one_stands_for_them():
-    feature = propose_feature(profile(1, 12, "", 5))
+    feature = propose_feature(profile(1, 12, "", 5, name="type"))
     assert (feature.missing, feature.default, feature.size) == ("default", 13, 14)
 
 
-@pytest.mark.parametrize("values", [range(60), [-1, 2, 3], [5, 1000]])
+@pytest.mark.parametrize("values", [(4, 6, 8), range(60), [-1, 2, 3], [5, 1000], range(150, 200)])
 def test_other_integers_are_numbers(values: list[int]):
     assert propose_feature(profile(*values)) == Numeric(name="c", number="int64")
-
-
-def test_whole_numbers_that_fill_a_range_far_from_0_are_measured():
-    heights = range(150, 200)
-    assert propose_feature(profile(*heights)) == Numeric(name="c", number="int64")
-    assert propose_feature(profile(*heights, name="shop_id")).encoding == "integer"
-    assert propose_feature(profile(*range(200, 500, 12))).encoding == "integer"  # codes lie apart
-    assert propose_feature(profile(*range(1, 51))).encoding == "integer"
-
-
-def test_whole_numbers_of_which_each_is_rare_are_amounts():
-    engines = [*range(61, 80, 9), *range(90, 150, 3), *range(150, 327, 9)]  # 43 sizes in 201 rows
-    amounts = ColumnProfile(name="size", counts={str(size): 4 + (size % 3 > 1) for size in engines})
-    assert (len(engines), propose_feature(amounts)) == (43, Numeric(name="size", number="int64"))
-    codes = ColumnProfile(name="size", counts={str(size): 40 for size in engines})
-    assert propose_feature(codes).encoding == "integer"
+    assert propose_feature(profile(*values, "")) == Numeric(name="c", missing="mark")
 
 
 def test_a_label_of_two_columns_is_refused_with_both():

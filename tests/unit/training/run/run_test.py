@@ -63,6 +63,7 @@ def undisturbed(dataset, tmp_path_factory) -> Request:
         workdir=tmp_path_factory.mktemp("undisturbed"),
         strategy="one_device",
         precision="mixed_bfloat16",
+        baseline=True,
     )
     run.train(request)
     return request
@@ -82,6 +83,9 @@ def test_learns_and_leaves_whole_files(undisturbed):
     assert (record["steps"], record["total_steps"], record["finished"]) == (38, 38, True)
     assert history(undisturbed.workdir)[-1]["validation"]["examples"] == 50
     assert (undisturbed.workdir / "report.html").exists()
+    baselines = workdir_lib.read_json(undisturbed.workdir / "baselines.json")
+    assert baselines["network"]["auc"]["value"] == pytest.approx(metrics["auc"], abs=1e-6)
+    assert [each["name"] for each in baselines["baselines"]] == ["prior", "linear", "boosting"]
 
 
 # Before the first checkpoint; between two of them, past the end of an epoch (step 13); just before the end.
