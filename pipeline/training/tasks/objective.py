@@ -8,7 +8,7 @@ import tensorflow as tf
 from pipeline.data.input.training import Mixed, Plain, TargetsOfBatch, own_of
 from pipeline.training.tasks.task import Task
 
-# (labels [batch], logits float32 [batch, logits]) → losses, float32 [batch].
+# (labels [batch, *label.shape], logits float32 [batch, logits]) → losses, float32 [batch].
 LossOfExamples = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -57,7 +57,7 @@ class Objective:
         return 1.0 if self.own else spread
 
     def labels(self, targets: TargetsOfBatch) -> tf.Tensor:
-        """The examples' own labels, [batch]."""
+        """The examples' own labels, [batch, *label.shape]."""
         own = own_of(targets)
         return own if self.mean_weight is None else own[0]
 

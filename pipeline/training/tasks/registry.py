@@ -59,7 +59,7 @@ class EvaluationMetrics:
         """Adds a batch.
 
         Args:
-          labels: [batch], class indices or values.
+          labels: [batch, *label.shape], class indices or values.
           predictions: [batch, …], as the task's `predictions` gives them.
           mask: [batch], 0 where an example is padding; None: none is.
           weights: [batch], of the examples; None: they have none.

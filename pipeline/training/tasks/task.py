@@ -31,7 +31,7 @@ class Accumulator(Protocol):
     """Adds up an evaluation on the host, in float64, so that it is exact under every strategy."""
 
     def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None) -> None:
-        """Adds examples: labels [n], and predictions float64 [n, …] as `Task.predictions` gives them.
+        """Adds examples: labels [n, *label.shape], and predictions as `Task.predictions` gives them, float64.
 
         Args:
           weights: float64 [n], from 0 on; None: all are 1. Only where `has_weighted_metrics` some are given.
@@ -68,7 +68,7 @@ class Task(abc.ABC):
         """Loss of each example, float32 [batch].
 
         Args:
-          labels: [batch], int32 class indices or float32 values.
+          labels: [batch, *label.shape], int32 class indices or float32 values.
           logits: float32 [batch, logits].
         """
 
