@@ -9,9 +9,16 @@ from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.tasks.classification import Binary, Multiclass, Regression
 from pipeline.training.tasks.metrics import Accumulator
+from pipeline.training.tasks.multioutput import Multilabel, Multitarget
 from pipeline.training.tasks.task import Task
 
-TASKS: Mapping[str, Task] = {"binary": Binary(), "multiclass": Multiclass(), "regression": Regression()}
+TASKS: Mapping[str, Task] = {
+    "binary": Binary(),
+    "multiclass": Multiclass(),
+    "multilabel": Multilabel(),
+    "regression": Regression(),
+    "multitarget": Multitarget(),
+}
 
 
 def task_of(label: Label) -> Task:

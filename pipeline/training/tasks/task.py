@@ -54,10 +54,14 @@ class Task(abc.ABC):
     can_be_smoothed: ClassVar[bool] = False
     has_weighted_metrics: ClassVar[bool] = False
 
+    def metrics_of(self, label: Label) -> tuple[Metric, ...]:
+        """The metrics of a label: `metrics`, and what follows from its classes or targets."""
+        del label
+        return self.metrics
+
     def logged(self, label: Label) -> tuple[str, ...]:
         """The numbers of `Accumulator.result`, which a callback can monitor."""
-        del label
-        return tuple(dict.fromkeys((LOSS.key, *(metric.key for metric in self.metrics))))
+        return tuple(dict.fromkeys((LOSS.key, *(metric.key for metric in self.metrics_of(label)))))
 
     @abc.abstractmethod
     def logits(self, label: Label) -> int:
