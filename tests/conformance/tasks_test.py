@@ -14,7 +14,7 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from pipeline.base.errors import InputError
-from pipeline.data.schema.feature_types import LABEL_TASKS, Label, NumericLabels
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label, LabelGroup
 from pipeline.training.tasks.registry import TASKS, EvaluationMetrics, task_of
 
 EXAMPLES, BATCH = 103, 16  # the last batch holds 7
@@ -100,7 +100,7 @@ REFERENCES = {
         },
     ),
     "multitarget": Reference(
-        label=NumericLabels(name="a, b", parts=("a", "b")),
+        label=LabelGroup(name="a, b", task="multitarget", parts=("a", "b")),
         losses=lambda y, logits: ((logits - y) ** 2).mean(axis=1),
         predictions=lambda logits: logits,
         metrics=lambda y, values, weights: {

@@ -389,6 +389,6 @@ def _scale_of(name: str, label: Label, statistics: SplitStatistics) -> LabelScal
     measured = statistics.features[name].numeric if name in statistics.features else None
     if label.classes or measured is None:
         return LabelScale()
-    numbers.require_distinct(dataclasses.replace(label, name=name), statistics.features[name])
+    numbers.require_distinct(Label(name=name, task="regression"), statistics.features[name])
     # Equal labels spread as far as they are from 0.
     return LabelScale(mean=measured.mean, spread=measured.std or abs(measured.mean) or 1.0)

@@ -182,9 +182,9 @@ class Label(Feature):
         return self.classes[1] if LABEL_TASKS[self.task].has_positive_class else None
 
     def _check(self) -> None:
-        table = f"one of {', '.join(DECLARED_TASKS)} (LABEL_TASKS in pipeline/data/schema/feature_types.py)"
-        is_known = self.task in LABEL_TASKS and LABEL_TASKS[self.task].is_of_several == (len(self.parts) > 1)
-        self._require(is_known, "task", self.task, table)
+        table = f"one of {', '.join(declared_tasks())} (LABEL_TASKS in pipeline/data/schema/feature_types.py)"
+        allowed = TASK_OF_SEVERAL.values() if len(self.parts) > 1 else declared_tasks()
+        self._require(self.task in allowed, "task", self.task, table)
         rules, n = LABEL_TASKS[self.task], len(self.classes)
         self._require(n == len(set(self.classes)), "classes", self.classes, "different names")
         self._require(n in rules.classes, "classes", self.classes, rules.expected)
@@ -193,18 +193,22 @@ class Label(Feature):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NumericLabels(Label):
-    """Several labels of regression as the one that a model predicts: a number for each of the `parts`.
+class LabelGroup(Label):
+    """Several labels as the one that a model predicts: a number for each of the `parts`.
 
-    `Schema.label` makes it of the labels that a schema declares; no schema file has it.
+    Those of regression are multitarget; those of two classes are multilabel, where a part is a class, and 1
+    is its positive one. `Schema.label` makes it of the labels that a schema declares; no schema file has it.
     """
 
-    task: str = "multitarget"
     parts: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.parts),)
+
+
+# The task of several labels, by that of each.
+TASK_OF_SEVERAL: Mapping[str, str] = {"regression": "multitarget", "binary": "multilabel"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -314,7 +318,7 @@ class LabelTask:
     `dtype`: int64 class indices, or float32 values. `classes`: the numbers of classes that are allowed.
     `expected` names them in errors. `output` is the name of predictions in an export. With
     `has_positive_class`, the second class is the positive one. With `is_multi_hot`, a label is 0 or 1 for
-    each class. One that `is_of_several` is made of several declared labels.
+    each class.
     """
 
     dtype: Dtype
@@ -323,7 +327,6 @@ class LabelTask:
     output: str
     has_positive_class: bool = False
     is_multi_hot: bool = False
-    is_of_several: bool = False
 
 
 _MOST_CLASSES = 1 << 31  # class indices leave the host as int32
@@ -357,12 +360,13 @@ LABEL_TASKS: Mapping[str, LabelTask] = {
         classes=range(1),
         expected="none for regression",
         output="values",
-        is_of_several=True,
     ),
 }
 
-# What a schema file may name.
-DECLARED_TASKS = tuple(name for name, rules in LABEL_TASKS.items() if not rules.is_of_several)
+
+def declared_tasks() -> tuple[str, ...]:
+    """The tasks that a schema file may name: a label by itself has no several targets."""
+    return tuple(name for name in LABEL_TASKS if name != TASK_OF_SEVERAL["regression"])
 
 
 # --- How one room treats each feature type.

@@ -24,7 +24,7 @@ from typing import TypeVar
 from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.feature_types import FEATURE_TYPES, Label, Numeric, NumericLabels
+from pipeline.data.schema.feature_types import FEATURE_TYPES, TASK_OF_SEVERAL, Label, LabelGroup, Numeric
 
 # --- The JSON form of one feature, and what a schema file may get wrong in it.
 
@@ -271,8 +271,9 @@ class Schema:
         if not names:
             raise schema_error("features", "an empty list", "at least one feature")
         labels = self.of_type(Label)
-        if len(labels) > 1 and {label.task for label in labels} != {"regression"}:
-            expected = "one label, or several whose task is regression"
+        tasks = {label.task for label in labels}
+        if len(labels) > 1 and not (len(tasks) == 1 and tasks <= TASK_OF_SEVERAL.keys()):
+            expected = "one label, or several whose tasks are all regression, or all binary"
             raise schema_error("features", {label.name: label.task for label in labels}, expected)
 
     @functools.cached_property
@@ -291,7 +292,7 @@ class Schema:
 
     @property
     def label(self) -> Label:
-        """The label, of several numeric ones all together; raises InputError where none is declared."""
+        """The label, of several all together; raises InputError where none is declared."""
         labels = self.of_type(Label)
         if not labels:
             raise InputError(
@@ -302,8 +303,9 @@ class Schema:
             )
         if len(labels) == 1:
             return labels[0]
-        names = tuple(label.name for label in labels)
-        return NumericLabels(name=", ".join(names), parts=names)
+        names, task = tuple(label.name for label in labels), TASK_OF_SEVERAL[labels[0].task]
+        classes = names if task == "multilabel" else ()
+        return LabelGroup(name=", ".join(names), parts=names, task=task, classes=classes)
 
     @property
     def inputs(self) -> tuple[Feature, ...]:

@@ -138,7 +138,9 @@ class _ClassesAlone(Accumulator):
 
     def __init__(self, label: Label, threshold: float | None, of: Callable[[np.ndarray], float]) -> None:
         pair = dataclasses.replace(label, task="binary", classes=("no", "yes"), delimiter="")
-        self._classes = [_Confusion(pair, _THRESHOLD if threshold is None else threshold, of) for _ in label.classes]
+        self._classes = [
+            _Confusion(pair, _THRESHOLD if threshold is None else threshold, of) for _ in label.classes
+        ]
 
     def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> None:
         for at, each in enumerate(self._classes):

@@ -8,7 +8,7 @@ import scipy.stats
 from sklearn import metrics as sk
 
 from pipeline.base.errors import InputError
-from pipeline.data.schema.feature_types import Label, NumericLabels
+from pipeline.data.schema.feature_types import Label, LabelGroup
 from pipeline.training.experiment import metrics
 from pipeline.training.tasks.metrics import METRICS
 from pipeline.training.tasks.registry import EvaluationMetrics
@@ -18,7 +18,7 @@ BINARY = Label(name="y", classes=("no", "yes"))
 MANY = Label(name="y", task="multiclass", classes=tuple("abcde"))
 PRICE = Label(name="y", task="regression")
 TAGS = Label(name="y", task="multilabel", classes=tuple("abc"))
-TARGETS = NumericLabels(name="a, b", parts=("a", "b"))
+TARGETS = LabelGroup(name="a, b", task="multitarget", parts=("a", "b"))
 
 
 def cost(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray, *, missed: float = 1.0) -> float:
