@@ -15,6 +15,7 @@ from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics,
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -164,7 +165,9 @@ def _missing(split: str, feature: Feature, measured: FeatureStatistics, policy: 
 
 def _constant(split: str, feature: Feature, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
     numeric, values = measured.numeric, measured.values
-    same = (numeric and numeric.minimum == numeric.maximum) or (values and values.distinct == 1)
+    # The one value of all lists may be in some of them.
+    one_value = values and values.distinct == 1 and not feature.shape
+    same = (numeric and numeric.minimum == numeric.maximum) or one_value
     if measured.present > 1 and same:
         write = formats.date if isinstance(feature, Datetime) else "{:.10g}".format
         value = write(numeric.minimum) if numeric else repr(values.values[0][0])
@@ -237,6 +240,7 @@ _BY_TYPE: FeatureTypeTable[tuple[_Check, ...]] = FeatureTypeTable(
     entries={
         Numeric: (_rounded,),
         Categorical: (_out_of_domain,),
+        Categories: (_out_of_domain,),
         Label: (_absent_classes, _rounded),
         Image: (),
         Text: (),

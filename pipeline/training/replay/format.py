@@ -11,6 +11,7 @@ from pipeline.data.schema import times
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -21,7 +22,7 @@ from pipeline.data.schema.feature_types import (
     Tokens,
 )
 
-MISSING, EMPTY = "(missing)", "(empty)"
+MISSING, EMPTY, NO_CLASS = "(missing)", "(empty)", "(no class)"
 _MOST_NUMBERS = 8  # of a list, with four digits each
 _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIFF": "WebP", b"BM": "BMP"}
 
@@ -47,9 +48,16 @@ def _text(feature: Feature, value: np.ndarray) -> str:
     return text or (MISSING if feature.missing == "mark" else EMPTY)
 
 
+def _categories(feature: Categories, value: np.ndarray) -> str:
+    names = [bytes(each).decode(errors="backslashreplace") for each in value.ravel() if each]
+    return ", ".join(names) or EMPTY
+
+
 def _label(feature: Label, value: np.ndarray) -> str:
     if not feature.classes:
         return _number(value)
+    if feature.shape:
+        return ", ".join(feature.classes[at] for at in np.flatnonzero(value)) or NO_CLASS
     index = int(value)
     return feature.classes[index] if 0 <= index < len(feature.classes) else f"class {index}, unknown"
 
@@ -94,6 +102,7 @@ _BY_TYPE: FeatureTypeTable[Callable[[Feature, np.ndarray], str]] = FeatureTypeTa
     entries={
         Numeric: _numeric,
         Categorical: _categorical,
+        Categories: _categories,
         Label: _label,
         Image: _image,
         Text: _text,

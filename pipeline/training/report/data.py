@@ -9,6 +9,7 @@ from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -230,6 +231,7 @@ _BY_TYPE = FeatureTypeTable(
     entries={
         Numeric: FeatureFormat(detail=_stored_as),
         Categorical: FeatureFormat(detail=lambda feature: feature.encoding),
+        Categories: FeatureFormat(detail=lambda feature: f"{feature.encoding}, up to {feature.length}"),
         Label: FeatureFormat(detail=lambda feature: feature.task, most_values=_MOST_CLASSES),
         Image: FeatureFormat(detail=lambda feature: feature.encoding),
         Text: FeatureFormat(detail=_dtype),
