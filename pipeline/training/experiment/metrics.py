@@ -122,6 +122,7 @@ _ENTRIES = (
     "confusion_matrix",
     "predicted_vs_actual",
     "per_class",
+    "per_target",
 )
 
 

@@ -3,7 +3,7 @@
 import datetime
 import math
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from pipeline.data.schema.feature_types import (
     Text,
     Tokens,
 )
+from pipeline.data.schema.schema import Schema
 
 MISSING, EMPTY, NO_CLASS = "(missing)", "(empty)", "(no class)"
 _MOST_NUMBERS = 8  # of a list, with four digits each
@@ -30,6 +31,12 @@ _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIF
 def format_value(feature: Feature, value: np.ndarray) -> str:
     """The value of a feature, [*feature.shape], as the raw data had it, as far as the record tells."""
     return _BY_TYPE.of(feature)(feature, value)
+
+
+def format_label(schema: Schema, features: Mapping[str, np.ndarray]) -> str:
+    """The label of an example; of several labels each with its name."""
+    parts = [(schema[name], format_value(schema[name], features[name])) for name in schema.label.parts]
+    return parts[0][1] if len(parts) == 1 else ", ".join(f"{each.name} {said}" for each, said in parts)
 
 
 def _numeric(feature: Numeric, value: np.ndarray) -> str:

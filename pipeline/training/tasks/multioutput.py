@@ -167,4 +167,5 @@ class _TargetErrors:
         means = {key: float(np.mean([each[key] for each in found.values()])) for key in _OF_TARGET}
         of_each = {f"{key}_{name}": each[key] for name, each in found.items() for key in _OF_TARGET}
         loss = float(np.mean([target.relative_loss() for target in self._targets.values()]))
-        return {"loss": loss, **means, **of_each}
+        table = {name: {key: each[key] for key in _OF_TARGET} for name, each in found.items()}
+        return {"loss": loss, **means, **of_each, "per_target": table}

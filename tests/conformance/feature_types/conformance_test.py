@@ -3,6 +3,7 @@
 import collections
 import datetime
 import decimal
+import math
 from collections.abc import Sequence
 
 import numpy as np

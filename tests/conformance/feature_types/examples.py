@@ -233,7 +233,7 @@ EXAMPLES = (
             (b"1|\xff", "not UTF-8"),
         ),
         wrong=[0, 2, 1],
-        proto="int_domain { max: 1 }",
+        proto="int_domain { min: 0 max: 1 }",
         tfds="Tensor",
         counts="values",
     ),
