@@ -92,7 +92,7 @@ def _propose_multilabel(profile: ColumnProfile) -> Label:
             expected="lists of names, or what stands between them",
             action=f"Add {shlex.quote(f'--list_delimiter={profile.name}={delimiter}')}.",
         )
-    if names.keys() <= {"0", "1"} and len(profile.lengths.keys() - {0}) == 1:
+    if names and names.keys() <= {"0", "1"} and len(profile.lengths.keys() - {0}) == 1:
         raise InputError(
             flag,
             received=f"lists of {max(profile.lengths)} numbers that are 0 or 1",
@@ -102,7 +102,8 @@ def _propose_multilabel(profile: ColumnProfile) -> Label:
         )
     if others or not 2 <= len(names) <= _CLASSES or (profile.holds_lists and profile.items == "numbers"):
         number = f"{len(names):,}{' or more' * bool(others)}"
-        received = f"{number} different values in {_counted(profile, {*names})}"
+        of_lists = f"{_counted(profile, set())}, {number} of them different"
+        received = of_lists if profile.holds_lists else _counted(profile, {*names})
         raise _unsuitable(profile, flag, received, f"lists of 2 to {_CLASSES:,} classes")
     aliases = spelling_aliases(names)
     markers = common_fields(profile)["clean"].null_markers
@@ -302,8 +303,8 @@ _SAME = 0.9999  # correlation from which a number is the label in another unit
 def leak_remarks(source: Source, input_splits: Sequence[InputSplit], schema: Schema) -> list[str]:
     """A remark for each feature that alone tells the label of nearly all rows."""
     columns = _read(source, input_splits, schema)
-    single = {label: columns.pop(label.name, pa.array([], pa.null())) for label in schema.of_type(Label)}
-    return [remark for label, cells in single.items() for remark in _of_label(label, cells, columns, schema)]
+    single = [(each, columns.pop(each.name, pa.array([], pa.null()))) for each in schema.of_type(Label)]
+    return [remark for label, cells in single for remark in _of_label(label, cells, columns, schema)]
 
 
 def _of_label(

@@ -25,7 +25,8 @@ class Scored:
         targets [n, targets].
       predictions: by model ("challenger"; "champion" and "anchor" where there are such), as exports give
         them: probabilities [n, classes], or those of the positive class [n]; for a regression values [n] or
-        [n, 1]; of several answers an example, [n, answers]. Champion and anchor may be NaN or impossible in a row; the challenger where the champion is.
+        [n, 1]; of several answers an example, [n, answers]. Champion and anchor may be NaN or impossible in
+        a row; the challenger where the champion is.
       weights: [n], from 0 on; None: all rows count the same.
       clusters: [n], equal where rows belong together, of any type that can be sorted; None: rows are
         independent.
@@ -325,7 +326,8 @@ class Prepared:
 
     Attributes:
       labels: int64 classes or float64 values, [n]; of several answers an example [n, answers].
-      predictions: by model, [n, classes] or [n, answers], or float64 [n]; also those of the prior where there is no champion.
+      predictions: by model, [n, classes] or [n, answers], or float64 [n]; also those of the prior where
+        there is no champion.
       weights: float64 [n], 1 at most; None where all rows count the same.
       rates: by class, its rate in training; NaN: not known; empty for a regression.
       clusters: int64 [n], from 0 on; None: rows are independent.
