@@ -93,7 +93,11 @@ WORDS = ("war|crime", "war", "", "crime|drama|war|drama", "NA", "Drama")
 
 
 def test_text_between_delimiters_is_a_list_as_a_feature_and_as_a_label():
-    columns = [profile(*WORDS, name="genres"), profile(*WORDS, name="tags"), profile("u", "v", "a|b", "u", name="x")]
+    columns = [
+        profile(*WORDS, name="genres"),
+        profile(*WORDS, name="tags"),
+        profile("u", "v", "a|b", "u", name="x"),
+    ]
     found = propose(columns, name="t", label="tags", list_delimiter=["genres=|", "tags=|"])
     genres, tags, x = found.schema.features
     assert (genres.kind, genres.vocabulary, genres.length) == ("categories", ("crime", "drama", "war"), 4)
