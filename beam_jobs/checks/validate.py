@@ -98,13 +98,13 @@ def _unknown_values(
     """Yields an anomaly if too many of the measured values are not among `known`, the values of `where`."""
     counted = measured.values.values if measured.values else ()
     unknown = [(value, count) for value, count in counted if value not in known]
-    present = max(1, measured.present)
+    all_of_them = max(1, sum(count for _, count in counted))  # of lists there are several a row
     yield from policy.above_limit(
         kind,
-        sum(count for _, count in unknown) / present,
+        sum(count for _, count in unknown) / all_of_them,
         split=split,
         feature=measured.name,
-        message=f"{where} lacks {format_values(unknown, of=present)}",
+        message=f"{where} lacks {format_values(unknown, of=all_of_them)}",
     )
 
 

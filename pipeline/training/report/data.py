@@ -186,7 +186,9 @@ def _plot(feature: FeatureStatistics, shown: "FeatureFormat") -> object:
     if feature.numeric is not None:
         return histogram(feature.numeric.quantiles, shown.number) or "one value"
     if feature.values is not None and feature.values.values:
-        return value_shares(feature.values.values, feature.present, limit=shown.most_values)
+        # A list has several values a row.
+        total = max(feature.present, sum(count for _, count in feature.values.values))
+        return value_shares(feature.values.values, total, limit=shown.most_values)
     return f"{formats.size(feature.mean_length)} on average" if feature.mean_length else ""
 
 
