@@ -327,14 +327,26 @@ class ColumnProfile:
             "rows": self.rows,
             "missing_fraction": round(self.missing_fraction, 6),
         }
-        if self.holds_lists:  # their values are not counted
-            return seen | {"lengths": {str(length): n for length, n in sorted(self.lengths.items())[:20]}}
+        if self.holds_lists:
+            return seen | self._evidence_of_lists()
         seen |= {"distinct": self.distinct, "examples": [value[:_SHOWN] for value in most_frequent[:5]]}
         if self.numbers:
             seen |= {"minimum": self.numbers[0], "maximum": self.numbers[-1]}
         if self.others:
             seen |= {"distinct_counted": len(self.values)}  # `distinct` is an estimate
         return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
+
+    def _evidence_of_lists(self) -> dict[str, object]:
+        lengths = {str(length): n for length, n in sorted(self.lengths.items())[:20]}
+        if self.items != "text" and len(self.lengths.keys() - {0}) < 2:  # those of a tensor
+            return {"lengths": lengths}
+        most_frequent = sorted(self.item_counts, key=lambda item: (-self.item_counts[item], item))
+        return {
+            "missing_fraction": round(self.without_list / max(1, self.rows), 6),
+            "distinct": len(self.item_counts),
+            "examples": [item[:_SHOWN] for item in most_frequent[:5]],
+            "lengths": lengths,
+        }
 
 
 def as_lists(profile: ColumnProfile, delimiter: str) -> ColumnProfile:

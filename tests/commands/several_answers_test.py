@@ -243,7 +243,7 @@ def test_from_raw_files_to_a_served_model(name: str, tmp_path: pathlib.Path, run
     )
     assert summary["truncated"] == {"words": long}
     assert f"'words': {long:,} rows have longer lists" in told
-    run("beam_jobs.verify", f"--dataset={data}")
+    run("beam_jobs.verify", data)
 
     run(
         "pipeline.train",
