@@ -76,7 +76,8 @@ def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:
     A shape is a list with null for the batch's size.
     """
     label = schema.label
-    output = tf.TensorSpec([None, *([len(label.classes)] if label.classes else [])], tf.float32)
+    width = label.shape or ([len(label.classes)] if label.classes else [])
+    output = tf.TensorSpec([None, *width], tf.float32)
     outputs = {LABEL_TASKS[label.task].output: described(output)}
     inputs = {
         SERVING_DEFAULT: {"examples": described(tf.TensorSpec([None], tf.string))},

@@ -19,11 +19,12 @@ from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescaling_left
 from pipeline.data.preprocessing import datetimes, numbers
-from pipeline.data.preprocessing.categories import category_ids, known_ids
+from pipeline.data.preprocessing.categories import ListIds, category_ids, known_ids
 from pipeline.data.preprocessing.datetimes import moments_of, texts_of
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -148,7 +149,12 @@ def _tokens(features: Sequence[Tokens], statistics: SplitStatistics) -> Inputs:
     return Inputs(sequences=tuple(sequences))
 
 
-def _sequence(feature: Text | Tokens, ids: Transform, values: int) -> SequenceInput:
+def _categories(features: Sequence[Categories], statistics: SplitStatistics) -> Inputs:
+    ids = [(each, ListIds(each, statistics.features[each.name])) for each in features]
+    return Inputs(sequences=tuple(_sequence(each, listed, listed.size - 1) for each, listed in ids))
+
+
+def _sequence(feature: Text | Tokens | Categories, ids: Transform, values: int) -> SequenceInput:
     return SequenceInput(feature=feature.name, transform=ids, length=feature.length, size=values + 1)
 
 
@@ -212,6 +218,7 @@ BY_TYPE = FeatureTypeTable(
         Image: InModel(inputs=_image, is_text=False),
         Label: InModel(inputs=lambda features, statistics: Inputs()),  # the model predicts it
         Datetime: InModel(inputs=_datetime, read=moments_of, spelled=texts_of),
+        Categories: InModel(inputs=_categories),
     },
 )
 
@@ -362,14 +369,14 @@ def _is_learned(feature: Feature) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelScale:
-    """Mean and standard deviation of the labels that are trained on, in the label's unit.
+    """Mean and standard deviation of the labels that are trained on, in the label's unit; of several, each.
 
     A difference of numbers is large or small by this scale. The logits of a classification have no unit: 1 is
     much for them, whatever the labels are.
     """
 
-    mean: float = 0.0
-    spread: float = 1.0  # above 0
+    mean: float | tuple[float, ...] = 0.0
+    spread: float | tuple[float, ...] = 1.0  # above 0
 
 
 def label_scale(label: Label, statistics: SplitStatistics) -> LabelScale:
@@ -378,9 +385,17 @@ def label_scale(label: Label, statistics: SplitStatistics) -> LabelScale:
     Raises:
       InputError: float32 cannot tell the labels apart.
     """
-    measured = statistics.features[label.name].numeric if label.name in statistics.features else None
-    if label.task != "regression" or measured is None:
+    scales = [_scale_of(name, label, statistics) for name in label.parts]
+    if len(scales) == 1:
+        return scales[0]
+    return LabelScale(mean=tuple(each.mean for each in scales), spread=tuple(each.spread for each in scales))
+
+
+def _scale_of(name: str, label: Label, statistics: SplitStatistics) -> LabelScale:
+    """The scale of a label's part."""
+    measured = statistics.features[name].numeric if name in statistics.features else None
+    if label.classes or measured is None:
         return LabelScale()
-    numbers.require_distinct(label, statistics.features[label.name])
+    numbers.require_distinct(Label(name=name, task="regression"), statistics.features[name])
     # Equal labels spread as far as they are from 0.
     return LabelScale(mean=measured.mean, spread=measured.std or abs(measured.mean) or 1.0)
