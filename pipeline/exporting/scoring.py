@@ -74,8 +74,8 @@ class StoredRows:
         return tf.fill([len(self), *feature.shape], value)
 
     def labels(self, label: Label) -> np.ndarray:
-        """Returns int32 classes or float32 values [n], as the metrics take them."""
-        return parsing.cast_label(self.features([label.name])[label.name], label).numpy()
+        """Returns int32 classes or float32 values [n, *label.shape], as the metrics take them."""
+        return parsing.label_of(self.features(label.parts), label).numpy()
 
     def weights(self, targets: Targets) -> np.ndarray | None:
         """Returns the weights of the examples, float32 [n]; None where there are none."""

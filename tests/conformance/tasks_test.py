@@ -14,7 +14,7 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from pipeline.base.errors import InputError
-from pipeline.data.schema.feature_types import LABEL_TASKS, Label
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label, LabelGroup
 from pipeline.training.tasks.registry import TASKS, EvaluationMetrics, task_of
 
 EXAMPLES, BATCH = 103, 16  # the last batch holds 7
@@ -23,7 +23,7 @@ CLASSES = tuple("abcdefghijkl")  # enough for a top-5 accuracy
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A label of the task, and NumPy functions of labels [n], logits or predictions, and weights [n]."""
+    """A label of the task, and NumPy functions of labels [n, …], logits or predictions, and weights [n]."""
 
     label: Label
     losses: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -38,6 +38,12 @@ def log_loss(labels, probabilities, weights) -> float:
 
 def accuracy(labels, probabilities, weights) -> float:
     return sklearn_metrics.accuracy_score(labels, probabilities.argmax(axis=1), sample_weight=weights)
+
+
+def of_target(key, metric, labels, values, weights) -> dict[str, float]:
+    """The metric of each target, `a` and `b`."""
+    found = metric(labels, values, sample_weight=weights, multioutput="raw_values")
+    return {f"{key}_a": found[0], f"{key}_b": found[1]}
 
 
 REFERENCES = {
@@ -76,12 +82,43 @@ REFERENCES = {
             "r2": sklearn_metrics.r2_score(y, values, sample_weight=weights),
         },
     ),
+    "multilabel": Reference(
+        label=Label(name="y", task="multilabel", classes=CLASSES),
+        losses=lambda y, logits: np.log1p(np.exp(np.where(y == 1, -1, 1) * logits)).mean(axis=1),
+        predictions=scipy.special.expit,
+        metrics=lambda y, p, weights: {
+            "loss": np.mean(
+                [
+                    sklearn_metrics.log_loss(y[:, at], p[:, at], sample_weight=weights, labels=[0, 1])
+                    for at in range(len(CLASSES))
+                ]
+            ),
+            "accuracy": sklearn_metrics.accuracy_score(y, p > 0.5, sample_weight=weights),
+            "auc": sklearn_metrics.roc_auc_score(y, p, average="macro", sample_weight=weights),
+            "micro_f1": sklearn_metrics.f1_score(y, p > 0.5, average="micro", sample_weight=weights),
+            "macro_f1": sklearn_metrics.f1_score(y, p > 0.5, average="macro", sample_weight=weights),
+        },
+    ),
+    "multitarget": Reference(
+        label=LabelGroup(name="a, b", task="multitarget", parts=("a", "b")),
+        losses=lambda y, logits: ((logits - y) ** 2).mean(axis=1),
+        predictions=lambda logits: logits,
+        metrics=lambda y, values, weights: {
+            "loss": 1 - sklearn_metrics.r2_score(y, values, sample_weight=weights),
+            "rmse": sklearn_metrics.root_mean_squared_error(y, values, sample_weight=weights),
+            "mae": sklearn_metrics.mean_absolute_error(y, values, sample_weight=weights),
+            "r2": sklearn_metrics.r2_score(y, values, sample_weight=weights),
+            **of_target("rmse", sklearn_metrics.root_mean_squared_error, y, values, weights),
+            **of_target("mae", sklearn_metrics.mean_absolute_error, y, values, weights),
+            **of_target("r2", sklearn_metrics.r2_score, y, values, weights),
+        },
+    ),
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Random examples: labels [n], logits float32 [n, logits], weights float32 [n], each 0 or 1."""
+    """Random examples: labels [n, …], logits float32 [n, logits], weights float32 [n], each 0 or 1."""
 
     labels: np.ndarray
     logits: np.ndarray
@@ -93,7 +130,9 @@ class Batch:
 
 def examples(label: Label) -> Batch:
     draw = np.random.default_rng(0)
-    labels = draw.integers(0, len(label.classes), EXAMPLES) if label.classes else draw.normal(size=EXAMPLES)
+    size = (EXAMPLES, *label.shape)
+    most = 2 if label.shape else len(label.classes)
+    labels = draw.integers(0, most, size) if label.classes else draw.normal(size=size)
     return Batch(
         labels=labels.astype("int32" if label.classes else "float32"),
         logits=draw.normal(size=(EXAMPLES, task_of(label).logits(label)), scale=2.0).astype("float32"),

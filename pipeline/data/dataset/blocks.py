@@ -119,6 +119,8 @@ def _categorical(feature: Categorical) -> Field:
 
 
 def _label(feature: Label) -> Field:
+    if feature.shape:
+        return Field(dtype="<u2")  # 0 or 1 of each class
     return Field(dtype=_narrowest(len(feature.classes) - 1)) if feature.classes else _number(feature)
 
 

@@ -45,7 +45,7 @@ class Targets:
     def __call__(
         self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, shares: tf.Tensor | None = None
     ) -> TargetsOfBatch:
-        """Raw features, each [batch, …], and labels [batch] → these labels, with the raw weights.
+        """Raw features, each [batch, …], and labels [batch, …] → these labels, with the raw weights.
 
         Args:
           shares: float32 [batch], how much each is itself where each two neighbours are mixed.
@@ -56,7 +56,7 @@ class Targets:
         return Mixed(own=plain, other=tf.nest.map_structure(_swapped, plain), shares=shares)
 
     def labels_of(self, targets: TargetsOfBatch) -> tf.Tensor:
-        """The examples' own labels, [batch]."""
+        """The examples' own labels, [batch, …]."""
         own = own_of(targets)
         return own if self.weights is None else own[0]
 
@@ -148,7 +148,7 @@ def training_recipe(
 
 
 def parse_stage(schema: Schema) -> Stage:
-    """(positions int64 [n], rows [n, …]) → (raw features [n, …] each, labels [n])."""
+    """(positions int64 [n], rows [n, …]) → (raw features [n, …] each, labels [n, …])."""
     return Stage(name="parse", apply=lambda positions, rows: parsing.parse_rows(rows, schema))
 
 

@@ -362,14 +362,14 @@ def _is_learned(feature: Feature) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelScale:
-    """Mean and standard deviation of the labels that are trained on, in the label's unit.
+    """Mean and standard deviation of the labels that are trained on, in the label's unit; of several, each.
 
     A difference of numbers is large or small by this scale. The logits of a classification have no unit: 1 is
     much for them, whatever the labels are.
     """
 
-    mean: float = 0.0
-    spread: float = 1.0  # above 0
+    mean: float | tuple[float, ...] = 0.0
+    spread: float | tuple[float, ...] = 1.0  # above 0
 
 
 def label_scale(label: Label, statistics: SplitStatistics) -> LabelScale:
@@ -378,9 +378,17 @@ def label_scale(label: Label, statistics: SplitStatistics) -> LabelScale:
     Raises:
       InputError: float32 cannot tell the labels apart.
     """
-    measured = statistics.features[label.name].numeric if label.name in statistics.features else None
-    if label.task != "regression" or measured is None:
+    scales = [_scale_of(name, label, statistics) for name in label.parts]
+    if len(scales) == 1:
+        return scales[0]
+    return LabelScale(mean=tuple(each.mean for each in scales), spread=tuple(each.spread for each in scales))
+
+
+def _scale_of(name: str, label: Label, statistics: SplitStatistics) -> LabelScale:
+    """The scale of a label's part."""
+    measured = statistics.features[name].numeric if name in statistics.features else None
+    if label.classes or measured is None:
         return LabelScale()
-    numbers.require_distinct(label, statistics.features[label.name])
+    numbers.require_distinct(Label(name=name, task="regression"), statistics.features[name])
     # Equal labels spread as far as they are from 0.
     return LabelScale(mean=measured.mean, spread=measured.std or abs(measured.mean) or 1.0)

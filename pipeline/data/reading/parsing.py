@@ -26,20 +26,22 @@ def parse_examples(serialized: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.
       serialized: string [batch].
 
     Returns:
-      Raw inputs, each [batch, *feature.shape], and labels [batch]: int32 classes or float32 values.
+      Raw inputs, each [batch, *feature.shape], and labels: see `label_of`.
     """
-    features = tf.io.parse_example(serialized, parsing_spec(schema))
-    label = features.pop(schema.label.name)
-    return features, cast_label(label, schema.label)
+    return _parted(tf.io.parse_example(serialized, parsing_spec(schema)), schema)
 
 
 def parse_rows(rows: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Rows as they are read, string [batch] or uint16 [batch, words] → what `parse_examples` returns."""
     if rows.dtype == tf.string:
         return parse_examples(rows, schema)
-    features = features_of_words(rows, schema)
-    label = features.pop(schema.label.name)
-    return features, cast_label(label, schema.label)
+    return _parted(features_of_words(rows, schema), schema)
+
+
+def _parted(features: Mapping[str, tf.Tensor], schema: Schema) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    label = schema.label
+    inputs = {name: values for name, values in features.items() if name not in label.parts}
+    return inputs, label_of(features, label)
 
 
 def stored_features(
@@ -60,10 +62,15 @@ def stored_features(
     return raw_of_compact(kept, schema)
 
 
-def cast_label(label: tf.Tensor, feature: Label) -> tf.Tensor:
-    """Labels, int64 or float32 [batch] → int32 classes or float32 values [batch]."""
+def label_of(features: Mapping[str, tf.Tensor], label: Label) -> tf.Tensor:
+    """The labels of a batch of stored features, [batch, *label.shape].
+
+    They are int32 class indices, or 0 and 1 of each class; or float32 values.
+    """
+    parts = [features[name] for name in label.parts]
+    values = parts[0] if len(parts) == 1 else tf.stack(parts, axis=-1)
     # TPUs have no int64 arithmetic worth using, so classes leave the host as int32.
-    return tf.cast(label, tf.int32 if feature.dtype == "int64" else tf.float32)
+    return tf.cast(values, tf.int32 if label.dtype == "int64" else tf.float32)
 
 
 def _fixed_length(feature: Feature) -> tf.io.FixedLenFeature:

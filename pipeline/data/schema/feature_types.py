@@ -151,10 +151,15 @@ class Categorical(Feature):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Label(Feature):
-    """The model's target: an index into `classes`, or a number for regression."""
+    """The model's target: an index into `classes`; 0 or 1 for each of them (multilabel); or a number.
+
+    The raw value of a multilabel is a list of names, or text in which the `delimiter` stands between them. No
+    name is a value, too: the row is of none of the classes.
+    """
 
     task: str = "binary"  # one of LABEL_TASKS
     classes: tuple[str, ...] = ()
+    delimiter: str = ""
     kind: ClassVar[str] = "label"
     may_be_missing: ClassVar[bool] = False
 
@@ -163,16 +168,47 @@ class Label(Feature):
         return LABEL_TASKS[self.task].dtype
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.classes),) if LABEL_TASKS[self.task].is_multi_hot else ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The features that hold it: itself, or each of several numeric labels."""
+        return (self.name,)
+
+    @property
     def positive_class(self) -> str | None:
         """The class whose probability ranks the examples; None where the task has no such class."""
         return self.classes[1] if LABEL_TASKS[self.task].has_positive_class else None
 
     def _check(self) -> None:
-        table = f"one of {', '.join(LABEL_TASKS)} (LABEL_TASKS in pipeline/data/schema/feature_types.py)"
-        self._require(self.task in LABEL_TASKS, "task", self.task, table)
+        table = f"one of {', '.join(declared_tasks())} (LABEL_TASKS in pipeline/data/schema/feature_types.py)"
+        allowed = TASK_OF_SEVERAL.values() if len(self.parts) > 1 else declared_tasks()
+        self._require(self.task in allowed, "task", self.task, table)
         rules, n = LABEL_TASKS[self.task], len(self.classes)
         self._require(n == len(set(self.classes)), "classes", self.classes, "different names")
         self._require(n in rules.classes, "classes", self.classes, rules.expected)
+        of_lists = not self.delimiter or rules.is_multi_hot
+        self._require(of_lists, "delimiter", self.delimiter, "none where the label is a single value")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelGroup(Label):
+    """Several labels as the one that a model predicts: a number for each of the `parts`.
+
+    Those of regression are multitarget; those of two classes are multilabel, where a part is a class, and 1
+    is its positive one. `Schema.label` makes it of the labels that a schema declares; no schema file has it.
+    """
+
+    parts: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.parts),)
+
+
+# The task of several labels, by that of each.
+TASK_OF_SEVERAL: Mapping[str, str] = {"regression": "multitarget", "binary": "multilabel"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -281,7 +317,8 @@ class LabelTask:
 
     `dtype`: int64 class indices, or float32 values. `classes`: the numbers of classes that are allowed.
     `expected` names them in errors. `output` is the name of predictions in an export. With
-    `has_positive_class`, the second class is the positive one.
+    `has_positive_class`, the second class is the positive one. With `is_multi_hot`, a label is 0 or 1 for
+    each class.
     """
 
     dtype: Dtype
@@ -289,6 +326,7 @@ class LabelTask:
     expected: str
     output: str
     has_positive_class: bool = False
+    is_multi_hot: bool = False
 
 
 _MOST_CLASSES = 1 << 31  # class indices leave the host as int32
@@ -307,10 +345,28 @@ LABEL_TASKS: Mapping[str, LabelTask] = {
         expected="two names or more",
         output="probabilities",
     ),
+    "multilabel": LabelTask(
+        dtype="int64",
+        classes=range(2, _MOST_CLASSES),
+        expected="two names or more",
+        output="probabilities",
+        is_multi_hot=True,
+    ),
     "regression": LabelTask(
         dtype="float32", classes=range(1), expected="none for regression", output="value"
     ),
+    "multitarget": LabelTask(
+        dtype="float32",
+        classes=range(1),
+        expected="none for regression",
+        output="values",
+    ),
 }
+
+
+def declared_tasks() -> tuple[str, ...]:
+    """The tasks that a schema file may name: a label by itself has no several targets."""
+    return tuple(name for name in LABEL_TASKS if name != TASK_OF_SEVERAL["regression"])
 
 
 # --- How one room treats each feature type.

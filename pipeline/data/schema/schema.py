@@ -24,7 +24,7 @@ from typing import TypeVar
 from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.feature_types import FEATURE_TYPES, Label, Numeric
+from pipeline.data.schema.feature_types import FEATURE_TYPES, TASK_OF_SEVERAL, Label, LabelGroup, Numeric
 
 # --- The JSON form of one feature, and what a schema file may get wrong in it.
 
@@ -270,8 +270,11 @@ class Schema:
             raise schema_error("features", f"{repeated} more than once", "every feature name once")
         if not names:
             raise schema_error("features", "an empty list", "at least one feature")
-        if len(self.of_type(Label)) > 1:
-            raise schema_error("features", [label.name for label in self.of_type(Label)], "at most one label")
+        labels = self.of_type(Label)
+        tasks = {label.task for label in labels}
+        if len(labels) > 1 and not (len(tasks) == 1 and tasks <= TASK_OF_SEVERAL.keys()):
+            expected = "one label, or several whose tasks are all regression, or all binary"
+            raise schema_error("features", {label.name: label.task for label in labels}, expected)
 
     @functools.cached_property
     def _by_name(self) -> Mapping[str, Feature]:
@@ -289,7 +292,7 @@ class Schema:
 
     @property
     def label(self) -> Label:
-        """The label; raises InputError where the schema declares none."""
+        """The label, of several all together; raises InputError where none is declared."""
         labels = self.of_type(Label)
         if not labels:
             raise InputError(
@@ -298,7 +301,11 @@ class Schema:
                 expected="one feature of kind 'label', which is what a model predicts",
                 action="Give the column to predict that kind (infer_schema --label=COLUMN); convert again.",
             )
-        return labels[0]
+        if len(labels) == 1:
+            return labels[0]
+        names, task = tuple(label.name for label in labels), TASK_OF_SEVERAL[labels[0].task]
+        classes = names if task == "multilabel" else ()
+        return LabelGroup(name=", ".join(names), parts=names, task=task, classes=classes)
 
     @property
     def inputs(self) -> tuple[Feature, ...]:

@@ -94,6 +94,6 @@ def check_keep_best(text: str, logged: Sequence[str], *, lacking: str = "", more
 
 def _higher_is_better(label: Label, experiment: Experiment) -> set[str]:
     task = task_of(label)
-    known = (*task.metrics, LOSS, *metrics.shown(experiment.evaluation.metrics))
+    known = (*task.metrics_of(label), LOSS, *metrics.shown(experiment.evaluation.metrics))
     better = {metric.key for metric in known if metric.is_higher_better}
     return better | ({"accuracy"} if task.has_accuracy else set())

@@ -98,10 +98,19 @@ def _fed(
 ) -> LossOfExamples:
     task = task_of(label)
     sparse, over_classes = "sparse" in name.lower(), bool(_OVER_CLASSES.search(name))
+    if label.shape and label.classes and (sparse or over_classes):
+        raise InputError(
+            f"{_KEY}={name}",
+            received="a loss of classes of which an example has one",
+            expected="a loss of each class by itself for a multilabel, such as BinaryFocalCrossentropy",
+            action="Choose such a loss, or leave it out: the task's own is binary cross-entropy.",
+        )
 
     def fed(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         if not label.classes:
-            return losses(labels[:, None], logits)
+            return losses(labels if label.shape else labels[:, None], logits)
+        if label.shape:
+            return losses(tf.cast(labels, tf.float32), logits if takes_logits else task.predictions(logits))
         if takes_logits and over_classes and label.task == "binary":
             predicted = tf.concat([tf.zeros_like(logits), logits], axis=1)  # their softmax is the sigmoid
         else:
@@ -119,13 +128,16 @@ def _try(losses: LossOfExamples, name: str, label: Label) -> None:
     """Raises InputError for a loss of other than one number an example, before anything is trained."""
     thing, size = f"{_KEY}={name}", task_of(label).logits(label)
     labels = tf.range(_TRIED) % len(label.classes) if label.classes else tf.zeros([_TRIED])
+    if label.shape:
+        labels = tf.one_hot(labels, size, dtype=tf.int32) if label.classes else tf.zeros([_TRIED, size])
+    batch = f"[{', '.join(map(str, ('batch', *label.shape)))}]"
     try:
         found = losses(labels, tf.zeros([_TRIED, size]))
     except Exception as error:
         raise InputError(
             thing,
             received=f"{type(error).__name__}: {' '.join(str(error).split())}",
-            expected=f"a loss for {label.task}: of {labels.dtype.name} [batch], float32 [batch, {size}]",
+            expected=f"a loss for {label.task}: of {labels.dtype.name} {batch}, float32 [batch, {size}]",
             action="Correct its code, or choose another loss.",
         ) from None
     if found.shape != [_TRIED]:

@@ -113,12 +113,21 @@ def _snake(name: str) -> str:
 
 
 # What an evaluation says besides numbers: a metric of that name would take its place.
-_ENTRIES = ("split", "task", "examples", "classes", "roc", "confusion_matrix", "predicted_vs_actual")
+_ENTRIES = (
+    "split",
+    "task",
+    "examples",
+    "classes",
+    "roc",
+    "confusion_matrix",
+    "predicted_vs_actual",
+    "per_class",
+)
 
 
 def _taken(label: Label) -> set[str]:
     """The names in a task's own evaluation."""
-    return {LOSS.key, *(metric.key for metric in task_of(label).metrics), *_ENTRIES}
+    return {LOSS.key, *(metric.key for metric in task_of(label).metrics_of(label)), *_ENTRIES}
 
 
 def _maker(name: _Name, label: Label, place: Place) -> Callable[[], Accumulator]:
@@ -144,7 +153,7 @@ def _fits(at: float | None, known: Known, label: Label) -> bool:
     if at is None:
         return not known.needs_at
     if known.at == THRESHOLD:
-        return label.task == "binary" and 0.0 <= at <= 1.0
+        return label.task in ("binary", "multilabel") and 0.0 <= at <= 1.0
     return 1 <= at < 2**31 and at == int(at)
 
 
@@ -159,19 +168,29 @@ def _error(name: _Name, received: str, expected: str, action: str) -> InputError
 def _try(name: _Name, made: Accumulator, label: Label) -> None:
     """Raises InputError where a metric gives no number: better now than after an epoch."""
     size = max(_TRIAL, len(label.classes))
-    labels = np.arange(size) % len(label.classes) if label.classes else np.arange(size, dtype=np.float32)
-    predictions = {
-        "binary": np.stack([np.linspace(0.9, 0.1, size), np.linspace(0.1, 0.9, size)], axis=1),
-        "multiclass": np.full((size, len(label.classes)), 1.0 / max(1, len(label.classes))),
-    }.get(label.task, np.linspace(0.5, size, size))
+    labels, predictions = _examples(label, size)
     try:
-        made.update(labels.astype("int32" if label.classes else "float32"), predictions, np.ones(size))
+        made.update(labels, predictions, np.ones(size))
         made.result()
     except InputError:
         raise
     except Exception as error:
         said = f"{type(error).__name__} on {size} examples: {' '.join(str(error).split())}"
         raise _error(name, said, f"a metric for {label.task}", "Correct its code or its arguments.") from None
+
+
+def _examples(label: Label, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and predictions as an evaluation has them."""
+    classes = len(label.classes)
+    if not classes:
+        values = np.arange(size, dtype=np.float32), np.linspace(0.5, size, size)
+        return tuple(np.stack([each] * label.shape[0], axis=1) for each in values) if label.shape else values
+    if label.shape:
+        return np.eye(size, classes, dtype=np.int32), np.full((size, classes), 0.5)
+    labels = (np.arange(size) % classes).astype(np.int32)
+    if label.task == "binary":
+        return labels, np.stack([np.linspace(0.9, 0.1, size), np.linspace(0.1, 0.9, size)], axis=1)
+    return labels, np.full((size, classes), 1.0 / classes)
 
 
 def _function(found: Callable, name: _Name) -> Callable[..., float | None]:
@@ -230,7 +249,8 @@ class _OfKeras(Accumulator):
     """Feeds a metric of Keras with what it takes; it rounds as Keras does, to some 1e-7.
 
     `Sparse…` get class indices and the probabilities of all classes; others one-hot labels and these. Of two
-    classes they get whether it is the second and its probability, [n, 1]; of a regression values, [n, 1].
+    classes they get whether it is the second and its probability, [n, 1]; of a regression values, [n, 1]. Of
+    several classes or numbers an example they get these, [n, …], and the predictions of each.
     """
 
     def __init__(self, of: _KerasMetric, label: Label) -> None:
@@ -243,6 +263,9 @@ class _OfKeras(Accumulator):
             self._of.metric.update_state(labels, predictions, sample_weight=weights)
 
     def _pair(self, labels: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self._label.shape:
+            self._require_of_each()
+            return labels.astype(np.float64), predictions
         if not self._label.classes:
             return labels.astype(np.float64)[:, None], predictions[:, None]
         if self._of.takes_answers and not isinstance(self._of.metric, keras.metrics.BinaryIoU):
@@ -252,6 +275,14 @@ class _OfKeras(Accumulator):
         if self._label.task == "binary" and not self._of.takes_one_hot:
             return labels.astype(np.float64)[:, None], predictions[:, 1:]
         return np.eye(predictions.shape[1])[labels], predictions
+
+    def _require_of_each(self) -> None:
+        """Raises InputError for a metric of one class an example, where it may have several."""
+        if self._label.classes and (
+            self._of.takes_classes or self._of.takes_one_hot or self._of.takes_answers
+        ):
+            action = "Choose one that takes each class by itself, such as F1Score(threshold=0.5)."
+            raise _error(self._of.name, "a metric of one class an example", "one for multilabel", action)
 
     def result(self) -> float | None:
         with tf.device("CPU:0"):

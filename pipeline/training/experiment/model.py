@@ -11,6 +11,7 @@ import types
 from collections.abc import Collection, Iterator, Sequence
 
 import keras
+import numpy as np
 
 from models.registry import MODELS
 from pipeline.base.errors import InputError
@@ -157,12 +158,13 @@ def learned_scale(loss: config_lib.Loss, label: Label, statistics: SplitStatisti
     if not loss.standardise_labels:
         return _WITHOUT_UNIT
     scale = label_scale(label, statistics)
-    if not _LEAST_SPREAD <= scale.spread <= _LARGEST_SPREAD:
-        spread = f"values with a standard deviation of {scale.spread:.3g} in the train split"
-        received = spread + _from_to(statistics.features[label.name].numeric)
-        expected = f"one from {_LEAST_SPREAD:g} to {_LARGEST_SPREAD:g}, whose squares float32 can hold"
-        action = "Convert the data in another unit; where few values are so far off, correct these."
-        raise _error(f"label '{label.name}'", received, expected, action=action)
+    for name, spread in zip(label.parts, np.atleast_1d(scale.spread), strict=True):
+        if not _LEAST_SPREAD <= spread <= _LARGEST_SPREAD:
+            values = f"values with a standard deviation of {spread:.3g} in the train split"
+            received = values + _from_to(statistics.features[name].numeric)
+            expected = f"one from {_LEAST_SPREAD:g} to {_LARGEST_SPREAD:g}, whose squares float32 can hold"
+            action = "Convert the data in another unit; where few values are so far off, correct these."
+            raise _error(f"label '{name}'", received, expected, action=action)
     return scale
 
 

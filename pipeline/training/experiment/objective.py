@@ -32,6 +32,9 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
         raise _error(_SMOOTHING, smoothing, f"0 for label '{label.name}', whose task is {label.task}")
     if args and not label.classes:
         raise _error(_WEIGHTS, args, f"() for label '{label.name}', which has no classes")
+    if args and label.shape:
+        expected = f"() for label '{label.name}', of which an example has any number of classes"
+        raise _error(_WEIGHTS, args, f"{expected}: --config.data.example_weights weighs examples")
     weights = _balanced(label, statistics) if args == (BALANCED,) else _as_given(args, label)
     scale = learned_scale(experiment.loss, label, statistics)
     own = losses.build(experiment.own_loss, label, scale)
@@ -42,6 +45,7 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
         own=own,
         label_smoothing=smoothing,
         class_weights=weights,
+        units=scale.spread if isinstance(scale.spread, tuple) and not own else (),
         mean_weight=example_weights.mean(by_example, statistics) if by_example else None,
     )
 

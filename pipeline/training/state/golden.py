@@ -82,7 +82,7 @@ def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelSc
         seconds and nanoseconds, and years near 2,000, are treated alike.
     """
     difference = largest_difference(now, saved)
-    allowed = _TOLERANCE * max(scale.spread, float(np.max(np.abs(saved - scale.mean))))
+    allowed = _TOLERANCE * max(np.max(scale.spread), float(np.max(np.abs(saved - scale.mean))))
     if not difference <= allowed:
         raise InputError(
             f"checkpoint {checkpoint}",

@@ -92,7 +92,7 @@ class _ClassCounts:
         weights = np.ones(len(labels)) if weights is None else weights
         predicted, own = predictions.argmax(axis=1), predictions[np.arange(len(labels)), labels]
         self._weight += float(weights.sum())
-        self._loss += float((weights * _cross_entropies(own)).sum())
+        self._loss += float((weights * cross_entropies(own)).sum())
         self._right += float(weights[predicted == labels].sum())
         self._top_5 += float(weights[(predictions > own[:, None]).sum(axis=1) < 5].sum())
         np.add.at(self._confusion, (labels, predicted), 1)
@@ -132,8 +132,8 @@ class _RankedClassCounts(_ClassCounts):
         return super().result() | {"auc": float(np.trapezoid(y, x)), "roc": curve}
 
 
-def _cross_entropies(own: np.ndarray) -> np.ndarray:
-    """Returns the losses in nats, [n], from the probabilities [n] of the examples' own classes."""
+def cross_entropies(own: np.ndarray) -> np.ndarray:
+    """Returns the losses in nats, [n, …], from the probabilities [n, …] of what is so."""
     return -np.log(np.clip(own, _SMALLEST_PROBABILITY, 1.0))
 
 
@@ -164,11 +164,11 @@ class Regression(Task):
         """Values, float32 [batch]."""
         return logits[:, 0]
 
-    def accumulator(self, label: Label) -> "_Errors":
-        return _Errors()
+    def accumulator(self, label: Label) -> "SquaredErrors":
+        return SquaredErrors()
 
 
-class _Errors:
+class SquaredErrors:
     """Squared and absolute errors, the explained variance, and points of a scatter plot."""
 
     def __init__(self) -> None:
@@ -181,16 +181,26 @@ class _Errors:
         self._labels.append(labels.astype(np.float64))
         self._values.append(predictions.reshape(len(labels)))
 
+    def relative_loss(self) -> float:
+        """The mean squared error in units of the labels' variance; as it is where they do not vary."""
+        mse, variance = self._moments()
+        return mse / variance if variance else mse
+
+    def _moments(self) -> tuple[float, float]:
+        """The mean squared error, and the variance of the labels."""
+        labels, values, weights = map(np.concatenate, (self._labels, self._values, self._weights))
+        mean = np.average(labels, weights=weights)
+        mse = float(np.average((values - labels) ** 2, weights=weights))
+        return mse, float(np.average((labels - mean) ** 2, weights=weights))
+
     def result(self) -> dict:
         labels, values, weights = map(np.concatenate, (self._labels, self._values, self._weights))
-        errors, mean = values - labels, np.average(labels, weights=weights)
-        mse = float(np.average(errors**2, weights=weights))
-        variance = float(np.average((labels - mean) ** 2, weights=weights))
+        mse, variance = self._moments()
         points = np.unique(np.linspace(0, len(labels) - 1, _SCATTER_POINTS).round().astype(int))
         return {
             "loss": mse,
             "rmse": math.sqrt(mse),
-            "mae": float(np.average(np.abs(errors), weights=weights)),
+            "mae": float(np.average(np.abs(values - labels), weights=weights)),
             "r2": 1.0 - mse / variance if variance else 0.0,
             "predicted_vs_actual": np.stack([values[points], labels[points]], axis=1).tolist(),
         }

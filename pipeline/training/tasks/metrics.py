@@ -6,6 +6,7 @@ Each is an accumulator on the host, in float64, so that padding, batches and rep
 - What an average over classes takes in are the classes that occur; a share of nothing is 0.
 - A class is the answer where its probability is the largest; of two classes also above a threshold t, as in
   `precision@0.3`: the positive one where its probability is above t.
+- A multilabel has the mean over all its classes, each by itself: the average `macro`.
 """
 
 import dataclasses
@@ -83,20 +84,21 @@ class _Confusion(Accumulator):
         return value if np.isfinite(value) else None
 
 
-def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """The part of the whole, and 0 of nothing."""
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
 
 
 def _precisions(matrix: np.ndarray) -> np.ndarray:
-    return _share(np.diag(matrix), matrix.sum(axis=0))
+    return share(np.diag(matrix), matrix.sum(axis=0))
 
 
 def _recalls(matrix: np.ndarray) -> np.ndarray:
-    return _share(np.diag(matrix), matrix.sum(axis=1))
+    return share(np.diag(matrix), matrix.sum(axis=1))
 
 
 def _f1s(matrix: np.ndarray) -> np.ndarray:
-    return _share(2 * np.diag(matrix), matrix.sum(axis=0) + matrix.sum(axis=1))
+    return share(2 * np.diag(matrix), matrix.sum(axis=0) + matrix.sum(axis=1))
 
 
 def _of_positive(of_classes: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], float]:
@@ -131,8 +133,29 @@ def _matthews(matrix: np.ndarray) -> float:
     return covariance / spread if spread else 0.0
 
 
+class _ClassesAlone(Accumulator):
+    """Of a multilabel: the mean over all classes of what a matrix of each class alone gives."""
+
+    def __init__(self, label: Label, threshold: float | None, of: Callable[[np.ndarray], float]) -> None:
+        pair = dataclasses.replace(label, task="binary", classes=("no", "yes"), delimiter="")
+        self._classes = [
+            _Confusion(pair, _THRESHOLD if threshold is None else threshold, of) for _ in label.classes
+        ]
+
+    def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> None:
+        for at, each in enumerate(self._classes):
+            score = predictions[:, at]
+            each.update(labels[:, at], np.stack([1.0 - score, score], axis=1), weights)
+
+    def result(self) -> float | None:
+        found = [each.result() for each in self._classes]
+        return None if None in found else float(np.mean(found))
+
+
 def _confused(of: Callable[[np.ndarray], float]) -> _Make:
     def make(label: Label, threshold: float | None) -> Accumulator:
+        if label.shape:
+            return _ClassesAlone(label, threshold, of)
         is_binary = label.task == "binary"
         return _Confusion(label, _THRESHOLD if threshold is None and is_binary else threshold, of)
 
@@ -227,18 +250,21 @@ class Whole(Accumulator):
 
 
 def _ranked(of: Callable[[np.ndarray, np.ndarray], float]) -> _Make:
-    """Of two classes the ranking by the second one's probability, of more the mean over classes."""
+    """Of two classes the ranking by the second one's probability, else the mean over classes."""
 
-    def value(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> float | None:
-        classes = predictions.shape[1]
-        found = []
-        for positive in [1] if classes == 2 else range(classes):
-            falls = roc(labels == positive, predictions[:, positive], weights)
-            if falls[0][-1] and falls[1][-1]:
-                found.append(of(*falls))
-        return float(np.mean(found)) if found else None
+    def make(label: Label, at: float | None) -> Accumulator:
+        def value(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> float | None:
+            found = []
+            for positive in [1] if label.task == "binary" else range(len(label.classes)):
+                is_positive = labels[:, positive] == 1 if label.shape else labels == positive
+                falls = roc(is_positive, predictions[:, positive], weights)
+                if falls[0][-1] and falls[1][-1]:
+                    found.append(of(*falls))
+            return float(np.mean(found)) if found else None
 
-    return lambda label, at: Whole(value)
+        return Whole(value)
+
+    return make
 
 
 def roc(is_positive: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -251,7 +277,8 @@ def roc(is_positive: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> tup
     return np.append(0, false_positives[last_of_equal]), np.append(0, true_positives[last_of_equal])
 
 
-def _area(false_positives: np.ndarray, true_positives: np.ndarray) -> float:
+def area_under(false_positives: np.ndarray, true_positives: np.ndarray) -> float:
+    """The area under the curve that `roc` gives, where there are both kinds of examples."""
     area = np.trapezoid(true_positives, false_positives)
     return float(area / false_positives[-1] / true_positives[-1])
 
@@ -261,7 +288,7 @@ def _average_precision(false_positives: np.ndarray, true_positives: np.ndarray) 
 
     J. Davis and M. Goadrich, "The Relationship Between Precision-Recall and ROC Curves" (2006).
     """
-    precision = _share(true_positives, true_positives + false_positives)
+    precision = share(true_positives, true_positives + false_positives)
     return float((np.diff(true_positives) * precision[1:]).sum() / true_positives[-1])
 
 
@@ -298,17 +325,18 @@ def _largest_error(labels: np.ndarray, values: np.ndarray, weights: np.ndarray) 
 
 
 _CLASSES = ("binary", "multiclass")
-THRESHOLD = "a threshold from 0 to 1 of the positive class, where there are two classes"
+_SETS = (*_CLASSES, "multilabel")
+THRESHOLD = "a threshold from 0 to 1 of the positive class, where there are two classes, or of each class"
 
 METRICS: Mapping[str, Known] = {
-    "f1": Known(make=_confused(_of_positive(_f1s)), tasks=_CLASSES, at=THRESHOLD),
-    "precision": Known(make=_confused(_of_positive(_precisions)), tasks=_CLASSES, at=THRESHOLD),
-    "recall": Known(make=_confused(_of_positive(_recalls)), tasks=_CLASSES, at=THRESHOLD),
+    "f1": Known(make=_confused(_of_positive(_f1s)), tasks=_SETS, at=THRESHOLD),
+    "precision": Known(make=_confused(_of_positive(_precisions)), tasks=_SETS, at=THRESHOLD),
+    "recall": Known(make=_confused(_of_positive(_recalls)), tasks=_SETS, at=THRESHOLD),
     "balanced_accuracy": Known(make=_confused(_balanced_accuracy), tasks=_CLASSES, at=THRESHOLD),
     "kappa": Known(make=_confused(_kappa), tasks=_CLASSES, at=THRESHOLD),
     "mcc": Known(make=_confused(_matthews), tasks=_CLASSES, at=THRESHOLD),
-    "pr_auc": Known(make=_ranked(_average_precision), tasks=_CLASSES),
-    "roc_auc": Known(make=_ranked(_area), tasks=_CLASSES),
+    "pr_auc": Known(make=_ranked(_average_precision), tasks=_SETS),
+    "roc_auc": Known(make=_ranked(area_under), tasks=_SETS),
     "ece": Known(make=_CalibrationError, tasks=_CLASSES, at="a number of bins", is_higher_better=False),
     "brier": Known(make=_brier, tasks=_CLASSES, is_higher_better=False),
     "top": Known(make=_top, tasks=("multiclass",), at="how many answers count", needs_at=True),

@@ -8,7 +8,7 @@ import tensorflow as tf
 from pipeline.data.input.training import Mixed, Plain, TargetsOfBatch, own_of
 from pipeline.training.tasks.task import Task
 
-# (labels [batch], logits float32 [batch, logits]) → losses, float32 [batch].
+# (labels [batch, *label.shape], logits float32 [batch, logits]) → losses, float32 [batch].
 LossOfExamples = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -20,6 +20,7 @@ class Objective:
       label_smoothing: the part of each label, from 0 to below 1, that is spread evenly over all classes:
         C. Szegedy and others, "Rethinking the Inception Architecture for Computer Vision" (2016), section 7.
       class_weights: of the losses, one for each class; none: all are 1.
+      units: in which a loss of several targets is squared, one for each; none: the labels' own.
       own: the loss in place of the task's; None: the task's.
       mean_weight: what counts as a weight of 1, above 0, where each example has a weight of its own: then
         targets are (labels, weights). None: they are labels.
@@ -28,6 +29,7 @@ class Objective:
     task: Task
     label_smoothing: float = 0.0
     class_weights: tuple[float, ...] = ()
+    units: tuple[float, ...] = ()
     own: LossOfExamples | None = None
     mean_weight: float | None = None
 
@@ -42,6 +44,8 @@ class Objective:
     def _losses(self, targets: Plain, logits: tf.Tensor) -> tf.Tensor:
         """Losses of smoothed labels are means of two: a cross-entropy is linear in the label."""
         labels = targets if self.mean_weight is None else targets[0]
+        if self.units:
+            labels, logits = labels / self.units, logits / self.units
         losses = (self.own or self.task.losses)(labels, logits)
         if self.label_smoothing:
             evenly = self.task.losses_of_no_class(logits)
@@ -52,12 +56,15 @@ class Objective:
             losses *= targets[1] / self.mean_weight
         return losses
 
-    def unit(self, spread: float) -> float:
-        """Returns the unit in which the loss is squared, where labels have this spread; 1 for an own loss."""
-        return 1.0 if self.own else spread
+    def unit(self, spread: float | tuple[float, ...]) -> float:
+        """Returns the unit in which the loss is squared, where labels have this spread.
+
+        It is 1 for an own loss, and where `units` are that unit.
+        """
+        return 1.0 if self.own or self.units or isinstance(spread, tuple) else spread
 
     def labels(self, targets: TargetsOfBatch) -> tf.Tensor:
-        """The examples' own labels, [batch]."""
+        """The examples' own labels, [batch, *label.shape]."""
         own = own_of(targets)
         return own if self.mean_weight is None else own[0]
 

@@ -9,9 +9,16 @@ from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.tasks.classification import Binary, Multiclass, Regression
 from pipeline.training.tasks.metrics import Accumulator
+from pipeline.training.tasks.multioutput import Multilabel, Multitarget
 from pipeline.training.tasks.task import Task
 
-TASKS: Mapping[str, Task] = {"binary": Binary(), "multiclass": Multiclass(), "regression": Regression()}
+TASKS: Mapping[str, Task] = {
+    "binary": Binary(),
+    "multiclass": Multiclass(),
+    "multilabel": Multilabel(),
+    "regression": Regression(),
+    "multitarget": Multitarget(),
+}
 
 
 def task_of(label: Label) -> Task:
@@ -59,7 +66,7 @@ class EvaluationMetrics:
         """Adds a batch.
 
         Args:
-          labels: [batch], class indices or values.
+          labels: [batch, *label.shape], class indices or values.
           predictions: [batch, …], as the task's `predictions` gives them.
           mask: [batch], 0 where an example is padding; None: none is.
           weights: [batch], of the examples; None: they have none.

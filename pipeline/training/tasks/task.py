@@ -31,7 +31,7 @@ class Accumulator(Protocol):
     """Adds up an evaluation on the host, in float64, so that it is exact under every strategy."""
 
     def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None) -> None:
-        """Adds examples: labels [n], and predictions float64 [n, …] as `Task.predictions` gives them.
+        """Adds examples: labels [n, *label.shape], and predictions as `Task.predictions` gives them, float64.
 
         Args:
           weights: float64 [n], from 0 on; None: all are 1. Only where `has_weighted_metrics` some are given.
@@ -54,10 +54,14 @@ class Task(abc.ABC):
     can_be_smoothed: ClassVar[bool] = False
     has_weighted_metrics: ClassVar[bool] = False
 
+    def metrics_of(self, label: Label) -> tuple[Metric, ...]:
+        """The metrics of a label: `metrics`, and what follows from its classes or targets."""
+        del label
+        return self.metrics
+
     def logged(self, label: Label) -> tuple[str, ...]:
         """The numbers of `Accumulator.result`, which a callback can monitor."""
-        del label
-        return tuple(dict.fromkeys((LOSS.key, *(metric.key for metric in self.metrics))))
+        return tuple(dict.fromkeys((LOSS.key, *(metric.key for metric in self.metrics_of(label)))))
 
     @abc.abstractmethod
     def logits(self, label: Label) -> int:
@@ -68,7 +72,7 @@ class Task(abc.ABC):
         """Loss of each example, float32 [batch].
 
         Args:
-          labels: [batch], int32 class indices or float32 values.
+          labels: [batch, *label.shape], int32 class indices or float32 values.
           logits: float32 [batch, logits].
         """
 

@@ -8,7 +8,7 @@ import scipy.stats
 from sklearn import metrics as sk
 
 from pipeline.base.errors import InputError
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.feature_types import Label, LabelGroup
 from pipeline.training.experiment import metrics
 from pipeline.training.tasks.metrics import METRICS
 from pipeline.training.tasks.registry import EvaluationMetrics
@@ -17,6 +17,8 @@ EXAMPLES, BATCH = 203, 16  # the last batch holds 11, and five of padding
 BINARY = Label(name="y", classes=("no", "yes"))
 MANY = Label(name="y", task="multiclass", classes=tuple("abcde"))
 PRICE = Label(name="y", task="regression")
+TAGS = Label(name="y", task="multilabel", classes=tuple("abc"))
+TARGETS = LabelGroup(name="a, b", task="multitarget", parts=("a", "b"))
 
 
 def cost(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray, *, missed: float = 1.0) -> float:
@@ -97,7 +99,28 @@ PRICE_METRICS = {
     "keras.metrics:MeanAbsoluteError": lambda y, p, w: sk.mean_absolute_error(y, p, sample_weight=w),
     "keras.metrics:R2Score": lambda y, p, w: sk.r2_score(y, p, sample_weight=w),
 }
-CASES = [(BINARY, BINARY_METRICS), (MANY, MANY_METRICS), (PRICE, PRICE_METRICS)]
+TAGS_METRICS = {
+    "f1": lambda y, p, w: sk.f1_score(y, p > 0.5, average="macro", sample_weight=w),
+    "f1@0": lambda y, p, w: sk.f1_score(y, p > 0.0, average="macro", sample_weight=w),
+    "precision@0.3": lambda y, p, w: sk.precision_score(y, p > 0.3, average="macro", sample_weight=w),
+    "recall@0.7": lambda y, p, w: sk.recall_score(y, p > 0.7, average="macro", sample_weight=w),
+    "pr_auc": lambda y, p, w: sk.average_precision_score(y, p, average="macro", sample_weight=w),
+    "roc_auc": lambda y, p, w: sk.roc_auc_score(y, p, average="macro", sample_weight=w),
+    "keras.metrics:F1Score(threshold=0.5, average='micro')": lambda y, p, w: sk.f1_score(
+        y, p > 0.5, average="micro", sample_weight=w
+    ),
+}
+TARGETS_METRICS = {
+    "keras.metrics:MeanAbsoluteError": lambda y, p, w: sk.mean_absolute_error(y, p, sample_weight=w),
+    "keras.metrics:R2Score": lambda y, p, w: sk.r2_score(y, p, sample_weight=w),
+}
+CASES = [
+    (BINARY, BINARY_METRICS),
+    (MANY, MANY_METRICS),
+    (PRICE, PRICE_METRICS),
+    (TAGS, TAGS_METRICS),
+    (TARGETS, TARGETS_METRICS),
+]
 
 
 def examples(label: Label) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,8 +129,11 @@ def examples(label: Label) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     weights = draw.exponential(3.0, EXAMPLES).astype("float32")
     weights[::7] = 0.0
     if not label.classes:
-        labels = draw.normal(5.0, 2.0, EXAMPLES).astype("float32")
-        return labels, (labels + draw.normal(0.2, 1.0, EXAMPLES)).astype("float32"), weights
+        labels = draw.normal(5.0, 2.0, (EXAMPLES, *label.shape)).astype("float32")
+        return labels, (labels + draw.normal(0.2, 1.0, labels.shape)).astype("float32"), weights
+    if label.shape:
+        labels = draw.integers(0, 2, (EXAMPLES, *label.shape)).astype("int32")
+        return labels, scipy.special.expit(draw.normal(labels, 1.0)).astype("float32"), weights
     labels = draw.integers(0, len(label.classes), EXAMPLES).astype("int32")
     logits = draw.normal(size=(EXAMPLES, len(label.classes))) + np.eye(len(label.classes))[labels]
     return labels, scipy.special.softmax(logits, axis=1).astype("float32"), weights
@@ -189,6 +215,8 @@ def test_one_class_alone_has_no_ranking_and_the_number_is_left_out():
         (BINARY, ["brier@2"], r"received 'brier@2'; expected brier without a number"),
         (MANY, ["recall@0.5"], r"expected recall@N, a threshold.*where there are two classes"),
         (MANY, ["top"], r"received 'top'; expected top@N, how many answers count"),
+        (TAGS, ["keras.metrics:MeanIoU(num_classes=2)"], r"metric of one class an example.*threshold=0.5"),
+        (TARGETS, ["max_error"], r"received one for regression; expected a metric for multitarget"),
         (BINARY, ["mape"], r"received one for regression; expected a metric for binary: f1, "),
         (BINARY, ["f1", "f1"], r"a second metric of the name f1"),
         (
