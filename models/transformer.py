@@ -65,7 +65,9 @@ def transformer(
     inputs = [keras.Input((length,), dtype="int32", name=name) for name, (length, _) in sequences.items()]
     named = dict(zip(sequences, inputs, strict=True))
     tokens = named[names[0]]  # (batch, length)
-    seen = Packing(width // heads, dtype="float32", name="packing")(named.get(SEGMENTS, ops.zeros_like(tokens)))
+    seen = Packing(width // heads, dtype="float32", name="packing")(
+        named.get(SEGMENTS, ops.zeros_like(tokens))
+    )
     embedding = keras.layers.ReversibleEmbedding(
         sequences[names[0]][1],
         width,
