@@ -133,6 +133,7 @@ def main(argv: Sequence[str]) -> None:
     schema_lib.check_names(schema)
     source = source_flags.source_of(inputs, remembered=schema.raw_files)
     source = source_flags.with_partitions(source, (*schema.columns, *schema.placing_columns))
+    source_flags.check_tokenizer(source, schema)
     check_layout(_LAYOUT.value, schema)
     rules = validate.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
     dataset.check_countable(rules.policy, layout=_LAYOUT.value)

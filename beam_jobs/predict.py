@@ -82,6 +82,7 @@ def main(argv: Sequence[str]) -> None:
     source = source_flags.source_of(inputs, remembered=exported.schema.raw_files)
     if isinstance(source, ImageFolders):
         source = dataclasses.replace(source, labelled=False)
+    source_flags.check_tokenizer(source, exported.schema)
     source = source_flags.with_partitions(source, (*exported.schema.columns, *_KEYS.value))
     output = flags_lib.local_directory("output", _OUTPUT.value)
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)

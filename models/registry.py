@@ -5,6 +5,11 @@ from collections.abc import Callable, Mapping
 import keras
 
 from models.resnet import resnet
+from models.transformer import transformer
 from models.wide_deep import wide_deep
 
-MODELS: Mapping[str, Callable[..., keras.Model]] = {"resnet": resnet, "wide_deep": wide_deep}
+MODELS: Mapping[str, Callable[..., keras.Model]] = {
+    "resnet": resnet,
+    "transformer": transformer,
+    "wide_deep": wide_deep,
+}

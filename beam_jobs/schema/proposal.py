@@ -225,14 +225,23 @@ def propose_tokens(source: TokenRows, *, name: str) -> Proposal:
     Feature `tokens` holds the ids. Feature `segments` numbers the documents of a row 1, 2 …; 0 is padding.
     """
     features = (
-        Tokens(name=TOKENS_COLUMN, length=source.length, vocabulary_size=source.tokenizer.size),
+        Tokens(
+            name=TOKENS_COLUMN,
+            length=source.length,
+            vocabulary_size=source.tokenizer.size,
+            tokenizer=source.tokenizer.name,
+            tokenizer_digest=source.tokenizer.digest,
+        ),
         Tokens(name=SEGMENTS_COLUMN, length=source.length, vocabulary_size=source.length + 1),
     )
     end = source.tokenizer.end
     closes = f"token {end} closes each document" if end is not None else "no token closes a document"
     return Proposal(
         schema=Schema(name=name, features=features),
-        review=(f"'{TOKENS_COLUMN}': {source.tokenizer.size:,} token ids; {closes}.",),
+        review=(
+            f"'{TOKENS_COLUMN}': {source.tokenizer.size:,} token ids; {closes}.",
+            f"There is no label: a model predicts the next of '{TOKENS_COLUMN}' (task next_token).",
+        ),
     )
 
 

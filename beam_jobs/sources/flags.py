@@ -7,13 +7,15 @@ from absl import flags
 
 from beam_jobs.cells.images import check_root
 from beam_jobs.sources import dialect, formats
-from beam_jobs.sources.files import WithPartitions
+from beam_jobs.sources.files import WithPartitions, read_bytes
 from beam_jobs.sources.formats import FORMATS, Option, format_of, open_source
 from beam_jobs.sources.images import ImageFolders, WithPathRoots
 from beam_jobs.sources.source import Input, Source
-from beam_jobs.sources.tokens import PACKINGS, TokenRows, open_tokenizer
+from beam_jobs.sources.tokens import PACKINGS, TokenRows
 from pipeline.base.errors import InputError
-from pipeline.data.schema.schema import schema_error
+from pipeline.data.preprocessing.tokenizers import open_tokenizer, require_same
+from pipeline.data.schema.feature_types import Tokens
+from pipeline.data.schema.schema import Schema, schema_error
 
 _FORMAT = flags.DEFINE_enum(
     "format",
@@ -110,11 +112,17 @@ def source_of(
         return _with_path_roots(source)
     return TokenRows(
         source=source,
-        tokenizer=open_tokenizer(_TOKENIZER.value),
+        tokenizer=open_tokenizer(_TOKENIZER.value, read=read_bytes),
         column=_TEXT_COLUMN.value,
         length=_SEQUENCE_LENGTH.value,
         packing=_PACKING.value,
     )
+
+
+def check_tokenizer(source: Source, schema: Schema) -> None:
+    """Raises InputError where --tokenizer is another one than the schema's tokens are made with."""
+    for tokens in schema.of_type(Tokens) if isinstance(source, TokenRows) else ():
+        require_same(source.tokenizer, tokens)
 
 
 def with_partitions(source: Source, columns: Collection[str] | None = None) -> Source:

@@ -7,22 +7,19 @@ in 2·`_ROWS_IN_PACK` is padding. Rows of a document of hundreds of MiB leave be
 """
 
 import dataclasses
-import functools
 import hashlib
-import importlib
-import types
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells.text import Problems, decode
-from beam_jobs.sources.files import read_bytes
 from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, Source, excerpt
 from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.tokenizers import PADDING, Tokenizer
+from pipeline.data.schema.schema import SEGMENTS
 
 # --- Documents of any length → rows of one length, with segments.
 #
@@ -127,138 +124,11 @@ def _cut_at(window: bytes) -> int:
     return end
 
 
-# --- Tokenizers.
-
-
-BYTES = "bytes"
-PADDING = 0  # the token and the segment where a row is padded
-# How the usual tokenizers spell the end of a document.
-_ENDS = ("</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]")
-
-
-class Tokenizer(Protocol):
-    """Instances are pickled to the workers. `end` closes each document; None: there is no such token."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def end(self) -> int | None: ...
-
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Returns int32 [tokens] for each text, without `end`."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ByteTokenizer:
-    """UTF-8 bytes, numbered as ByT5 does: 0 padding, 1 end, 2 unknown (never used), then byte + 3.
-
-    ByT5: https://arxiv.org/abs/2105.13626
-    """
-
-    size: int = 259
-    end: int = 1
-
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        return [np.frombuffer(text.encode(), np.uint8).astype(np.int32) + 3 for text in texts]
-
-
-@dataclasses.dataclass(frozen=True)
-class _SentencePieceTokenizer:
-    """A `.model` file of SentencePiece."""
-
-    path: str
-
-    @functools.cached_property
-    def _processor(self) -> object:
-        library = _imported("sentencepiece", self.path)
-        return library.SentencePieceProcessor(model_proto=read_bytes(self.path))
-
-    @property
-    def size(self) -> int:
-        return self._processor.get_piece_size()
-
-    @property
-    def end(self) -> int | None:
-        end = self._processor.eos_id()
-        return None if end < 0 else end
-
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        return [np.array(ids, np.int32) for ids in self._processor.encode(list(texts))]
-
-    def __getstate__(self) -> dict:
-        return {"path": self.path}  # each worker reads the file
-
-
-@dataclasses.dataclass(frozen=True)
-class _HuggingFaceTokenizer:
-    """A `tokenizer.json` of Hugging Face's tokenizers. What its post-processor would add is left out."""
-
-    path: str
-
-    @functools.cached_property
-    def _tokenizer(self) -> object:
-        library = _imported("tokenizers", self.path)
-        return library.Tokenizer.from_str(read_bytes(self.path).decode())
-
-    @property
-    def size(self) -> int:
-        return self._tokenizer.get_vocab_size()
-
-    @functools.cached_property
-    def end(self) -> int | None:
-        ids = map(self._tokenizer.token_to_id, _ENDS)
-        return next((end for end in ids if end is not None), None)
-
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [np.array(encoding.ids, np.int32) for encoding in encodings]
-
-    def __getstate__(self) -> dict:
-        return {"path": self.path}  # each worker reads the file
-
-
-def open_tokenizer(name: str) -> Tokenizer:
-    """Opens `bytes`, or a file: `.json` of Hugging Face, `.model` of SentencePiece; raises InputError."""
-    if name == BYTES:
-        return ByteTokenizer()
-    kinds = {".json": _HuggingFaceTokenizer, ".model": _SentencePieceTokenizer}
-    kind = next((kind for suffix, kind in kinds.items() if name.endswith(suffix)), None)
-    if kind is None or not FileSystems.exists(name):
-        raise InputError(
-            f"--tokenizer={name}",
-            received="no such file" if kind else "neither of the known kinds",
-            expected=f"'{BYTES}', a tokenizer.json of Hugging Face or a .model of SentencePiece",
-            action="Correct the path.",
-        )
-    tokenizer = kind(name)
-    try:
-        _ = tokenizer.size
-    except InputError:
-        raise
-    except Exception as error:  # both libraries raise bare exceptions
-        raise InputError(
-            f"--tokenizer={name}",
-            received=f"a file that does not load ({' '.join(str(error).split())[:200]})",
-            expected="a tokenizer.json of Hugging Face or a .model of SentencePiece",
-            action="Check the file.",
-        ) from None
-    return tokenizer
-
-
-def _imported(library: str, path: str) -> types.ModuleType:
-    try:
-        return importlib.import_module(library)
-    except ImportError:
-        raise InputError(
-            f"--tokenizer={path}",
-            received=f"no library '{library}' to read it with",
-            expected=f"'{library}', which is not installed by default",
-            action=f"Run `pip install {library}`, here and where the workers run.",
-        ) from None
+# --- Rows of tokens.
 
 
 TOKENS_COLUMN = "tokens"
-SEGMENTS_COLUMN = "segments"
+SEGMENTS_COLUMN = SEGMENTS
 _ROWS_IN_PACK = 64
 _TOKENS_AT_ONCE = 1 << 20  # in a batch of rows, which is copied many times on its way to a shard
 

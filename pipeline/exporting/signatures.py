@@ -44,7 +44,7 @@ def signatures(
             rows = tf.shape(next(iter(inputs.values())))[0]
             padded = {name: _never_empty(values) for name, values in inputs.items()}
             logits = model(padded, training=False)[:rows]
-        return {LABEL_TASKS[schema.label.task].output: task.predictions(logits)}
+        return {LABEL_TASKS[schema.label.task].output: task.answers(schema.label, inputs, logits)}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -76,8 +76,7 @@ def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:
     A shape is a list with null for the batch's size.
     """
     label = schema.label
-    width = label.shape or ([len(label.classes)] if label.classes else [])
-    output = tf.TensorSpec([None, *width], tf.float32)
+    output = tf.TensorSpec([None, *label.answer_shape], tf.float32)
     outputs = {LABEL_TASKS[label.task].output: described(output)}
     inputs = {
         SERVING_DEFAULT: {"examples": described(tf.TensorSpec([None], tf.string))},

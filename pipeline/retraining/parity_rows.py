@@ -91,7 +91,7 @@ class AsTrained:
 
         def compute(rows: tf.Tensor) -> tuple[Mapping[str, tf.Tensor], list[tf.Tensor]]:
             inputs = preprocess(parsing.parse_rows(rows, schema)[0])
-            return inputs, [task.predictions(model(inputs, training=False)) for model in models]
+            return inputs, [task.answers(label, inputs, model(inputs, training=False)) for model in models]
 
         self._compute = compute
         self._graph: Callable | None = None

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from beam_jobs.checks.dataset import verify
 from beam_jobs.sources.formats import open_source
-from beam_jobs.sources.tokens import TokenRows, open_tokenizer
+from beam_jobs.sources.tokens import TokenRows
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.blocks import geometry, row_dtype
@@ -24,6 +24,7 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.origins import reader
 from pipeline.data.origins.files import Origin
 from pipeline.data.origins.reader import raw_rows
+from pipeline.data.preprocessing.tokenizers import open_tokenizer
 from pipeline.data.schema.feature_types import Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
 from tests.conformance.source_samples import SAMPLES

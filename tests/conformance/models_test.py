@@ -21,10 +21,14 @@ POLICIES = ("float32", "mixed_bfloat16")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Small:
-    """Keyword arguments of a model's function but `outputs`, and inputs, each [EXAMPLES, …]."""
+    """Keyword arguments of a model's function but `outputs`, and inputs, each [EXAMPLES, …].
+
+    `places`: sizes of the logits between the examples and the outputs.
+    """
 
     arguments: Mapping[str, object]
     inputs: Mapping[str, np.ndarray]
+    places: tuple[int, ...] = ()
 
 
 SMALL = {
@@ -36,6 +40,21 @@ SMALL = {
             "blocks_per_stage": 1,
         },
         inputs={"image": DRAW.integers(0, 256, (EXAMPLES, 8, 8, 1)).astype("uint8")},
+    ),
+    "transformer": Small(
+        arguments={
+            "sequences": {"tokens": (6, OUTPUTS + 1), "segments": (6, 8)},
+            "width": 8,
+            "depth": 2,
+            "heads": 2,
+            "key_value_heads": 1,
+            "expansion": 2,
+        },
+        inputs={
+            "tokens": DRAW.integers(0, OUTPUTS + 1, (EXAMPLES, 6)).astype("int32"),
+            "segments": np.tile(np.array([2, 2, 2, 3, 3, 1], "int32"), (EXAMPLES, 1)),
+        },
+        places=(6,),
     ),
     "wide_deep": Small(
         arguments={
@@ -84,7 +103,7 @@ def in_graph(model: keras.Model) -> tf.types.experimental.PolymorphicFunction:
 @pytest.mark.parametrize("examples", [1, 3, 4])
 def test_logits_are_float32_whatever_the_precision_and_the_batch(name, policy, examples):
     logits = build(name)(inputs(name, examples))
-    assert (logits.dtype, logits.shape) == ("float32", (examples, OUTPUTS))
+    assert (logits.dtype, logits.shape) == ("float32", (examples, *SMALL[name].places, OUTPUTS))
     assert np.all(np.isfinite(logits))
 
 

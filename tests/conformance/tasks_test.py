@@ -14,7 +14,8 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from pipeline.base.errors import InputError
-from pipeline.data.schema.feature_types import LABEL_TASKS, Label, LabelGroup
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label, LabelGroup, TokenLabel
+from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.registry import TASKS, EvaluationMetrics, task_of
 
 EXAMPLES, BATCH = 103, 16  # the last batch holds 7
@@ -28,7 +29,11 @@ class Reference:
     label: Label
     losses: Callable[[np.ndarray, np.ndarray], np.ndarray]
     predictions: Callable[[np.ndarray], np.ndarray]
+    answers: Callable[["Batch"], np.ndarray] | None = None  # of an evaluation; None: the predictions
     metrics: Callable[[np.ndarray, np.ndarray, np.ndarray], Mapping[str, float]]
+
+    def answered(self, batch: "Batch") -> np.ndarray:
+        return self.answers(batch) if self.answers else self.predictions(batch.logits)
 
 
 def log_loss(labels, probabilities, weights) -> float:
@@ -46,7 +51,45 @@ def of_target(key, metric, labels, values, weights) -> dict[str, float]:
     return {f"{key}_a": found[0], f"{key}_b": found[1]}
 
 
+def log_probabilities_of_tokens(batch: "Batch") -> np.ndarray:
+    """Token by token: of each that is predicted and of the likeliest one, [n, length, 2]."""
+    found = np.zeros((*batch.labels.shape, 2))
+    logs = scipy.special.log_softmax(batch.logits.astype("float64"), axis=-1)
+    for row, at in np.argwhere(batch.labels >= 0):
+        before = logs[row, at - 1]
+        found[row, at] = before[batch.labels[row, at]], before.max()
+    return found
+
+
+def losses_of_rows(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
+    own = log_probabilities_of_tokens(Batch(labels=labels, logits=logits, weights=np.ones(len(labels))))
+    return -own[..., 0].sum(axis=1) / np.maximum(1, (labels >= 0).sum(axis=1))
+
+
+def metrics_of_tokens(labels: np.ndarray, answers: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+    counts = (labels >= 0) * weights[:, None]
+    loss = -(answers[..., 0] * counts).sum() / counts.sum()
+    right = ((answers[..., 0] == answers[..., 1]) * counts).sum()
+    perplexity = np.exp(loss)
+    return {
+        "loss": loss,
+        "perplexity": perplexity,
+        "bits_per_byte": np.log2(perplexity),
+        "accuracy": right / counts.sum(),
+        "tokens": counts.sum(),
+    }
+
+
 REFERENCES = {
+    "next_token": Reference(
+        label=TokenLabel(
+            name="text", parts=("text", "segments"), length=9, vocabulary_size=5, tokenizer="bytes"
+        ),
+        losses=losses_of_rows,
+        predictions=lambda logits: logits.argmax(axis=-1),
+        answers=log_probabilities_of_tokens,
+        metrics=metrics_of_tokens,
+    ),
     "binary": Reference(
         label=Label(name="y", classes=("no", "yes")),
         losses=lambda y, logits: np.log1p(np.exp(np.where(y == 1, -1, 1) * logits[:, 0])),
@@ -118,17 +161,45 @@ REFERENCES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Random examples: labels [n, …], logits float32 [n, logits], weights float32 [n], each 0 or 1."""
+    """Random examples: labels [n, …], logits float32 [n, logits], weights float32 [n], each 0 or 1.
+
+    `inputs` are the model's, where answers depend on them.
+    """
 
     labels: np.ndarray
     logits: np.ndarray
     weights: np.ndarray
+    inputs: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __getitem__(self, rows: slice) -> "Batch":
-        return Batch(labels=self.labels[rows], logits=self.logits[rows], weights=self.weights[rows])
+        return Batch(
+            labels=self.labels[rows],
+            logits=self.logits[rows],
+            weights=self.weights[rows],
+            inputs={name: values[rows] for name, values in self.inputs.items()},
+        )
+
+
+def rows_of_tokens(label: TokenLabel) -> Batch:
+    """Rows of two documents and of padding."""
+    draw = np.random.default_rng(0)
+    tokens = draw.integers(0, label.vocabulary_size, (EXAMPLES, label.length))
+    tokens = np.where(draw.random(tokens.shape) < 0.5, 0, tokens)  # some of the answers are right
+    segments = np.sort(draw.integers(0, 3, tokens.shape))[:, ::-1]
+    segments = np.where(segments == 0, 0, 3 - segments)
+    goes_on = (np.diff(segments, axis=1) == 0) & (segments[:, 1:] != 0)
+    logits = draw.normal(size=(*tokens.shape, label.vocabulary_size)) + 2.0 * np.eye(label.vocabulary_size)[0]
+    return Batch(
+        labels=np.where(np.pad(goes_on, [[0, 0], [1, 0]]), tokens, -1).astype("int32"),
+        logits=logits.astype("float32"),
+        weights=draw.integers(0, 2, EXAMPLES).astype("float32"),
+        inputs={"text": (tokens + 1).astype("int32"), "segments": (segments + 1).astype("int32")},
+    )
 
 
 def examples(label: Label) -> Batch:
+    if isinstance(label, TokenLabel):
+        return rows_of_tokens(label)
     draw = np.random.default_rng(0)
     size = (EXAMPLES, *label.shape)
     most = 2 if label.shape else len(label.classes)
@@ -138,6 +209,12 @@ def examples(label: Label) -> Batch:
         logits=draw.normal(size=(EXAMPLES, task_of(label).logits(label)), scale=2.0).astype("float32"),
         weights=draw.integers(0, 2, EXAMPLES).astype("float32"),
     )
+
+
+def answers(label: Label, batch: Batch) -> np.ndarray:
+    """What an evaluation takes."""
+    inputs = {name: tf.constant(values) for name, values in batch.inputs.items()}
+    return task_of(label).answers(label, inputs, tf.constant(batch.logits)).numpy()
 
 
 @pytest.fixture(params=TASKS)
@@ -167,9 +244,21 @@ def test_hits_are_the_right_answers(reference):
     task, batch = task_of(reference.label), examples(reference.label)
     hits = task.hits(tf.constant(batch.labels), tf.constant(batch.logits))
     assert (hits.dtype, hits.shape) == (tf.float32, [EXAMPLES])
+    counts = task.counts(tf.constant(batch.labels))
+    counts = np.ones(EXAMPLES) if counts is None else counts.numpy()
     if task.has_accuracy:
-        expected = reference.metrics(batch.labels, reference.predictions(batch.logits), np.ones(EXAMPLES))
-        assert np.mean(hits) == pytest.approx(expected["accuracy"])
+        expected = reference.metrics(batch.labels, reference.answered(batch), np.ones(EXAMPLES))
+        assert np.average(hits, weights=counts) == pytest.approx(expected["accuracy"])
+
+
+def test_the_loss_of_a_batch_is_that_of_its_evaluation(reference):
+    batch = examples(reference.label)
+    if reference.label.task == "multitarget":
+        pytest.skip("its loss is in units of the labels that are trained on")
+    objective = Objective(task=task_of(reference.label))
+    found = objective.mean_loss(tf.constant(batch.labels), tf.constant(batch.logits))
+    expected = reference.metrics(batch.labels, reference.answered(batch), np.ones(EXAMPLES))["loss"]
+    assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
 def test_predictions(reference):
@@ -184,11 +273,11 @@ def test_metrics_over_weighted_batches_with_a_remainder(reference):
     metrics = EvaluationMetrics(reference.label)
     for start in range(0, EXAMPLES, BATCH):
         part = batch[start : start + BATCH]
-        metrics.update(part.labels, task.predictions(tf.constant(part.logits)).numpy(), part.weights)
+        metrics.update(part.labels, answers(reference.label, part), part.weights)
     result = metrics.result()
     assert json.loads(json.dumps(result)) == result
     assert result["examples"] == batch.weights.sum()
-    expected = reference.metrics(batch.labels, reference.predictions(batch.logits), batch.weights)
+    expected = reference.metrics(batch.labels, reference.answered(batch), batch.weights)
     assert {key: result[key] for key in expected} == pytest.approx(expected, rel=1e-5)
     assert {metric.key for metric in task.metrics} <= set(expected), "a metric of the report is not tested"
 
@@ -202,10 +291,10 @@ def test_weighted_metrics_are_scikit_learns_with_sample_weight(reference):
     metrics = EvaluationMetrics(reference.label)
     for start in range(0, EXAMPLES, BATCH):
         part, own = batch[start : start + BATCH], weights[start : start + BATCH]
-        metrics.update(part.labels, task.predictions(tf.constant(part.logits)).numpy(), part.weights, own)
-    result, predictions = metrics.result(), reference.predictions(batch.logits)
-    weighted = reference.metrics(batch.labels, predictions, batch.weights * weights)
-    plain = reference.metrics(batch.labels, predictions, batch.weights)
+        metrics.update(part.labels, answers(reference.label, part), part.weights, own)
+    result, expected = metrics.result(), reference.answered(batch)
+    weighted = reference.metrics(batch.labels, expected, batch.weights * weights)
+    plain = reference.metrics(batch.labels, expected, batch.weights)
     assert {key: result[f"weighted_{key}"] for key in weighted} == pytest.approx(weighted, rel=1e-5)
     assert {key: result[key] for key in plain} == pytest.approx(plain, rel=1e-5)
     assert set(metrics.numbers()) == {*plain, *(f"weighted_{key}" for key in plain)}
@@ -214,8 +303,7 @@ def test_weighted_metrics_are_scikit_learns_with_sample_weight(reference):
 def test_where_nothing_weighs_nothing_is_said_of_it(reference):
     batch = examples(reference.label)[:BATCH]
     metrics = EvaluationMetrics(reference.label)
-    predictions = task_of(reference.label).predictions(tf.constant(batch.logits)).numpy()
-    metrics.update(batch.labels, predictions, weights=np.zeros(len(batch.labels)))
+    metrics.update(batch.labels, answers(reference.label, batch), weights=np.zeros(len(batch.labels)))
     assert not [name for name in metrics.result() if name.startswith("weighted_")]
 
 

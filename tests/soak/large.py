@@ -25,7 +25,6 @@ import pyarrow.parquet
 
 from beam_jobs.conversion.assignment import SPLIT, hash_ids, split_of
 from beam_jobs.conversion.plan import parse_fractions
-from beam_jobs.sources.tokens import ByteTokenizer
 from pipeline.data.dataset import manifest, tfrecord
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset.manifest import File, Shard, open_dataset
@@ -33,6 +32,7 @@ from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.integrity import damage
 from pipeline.data.integrity.scan import DamagedRecord, ScanMemory
+from pipeline.data.preprocessing.tokenizers import ByteTokenizer
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature_types import Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema, SplitBy

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from pipeline.data.dataset import blocks
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.feature_types import Label, TokenLabel
 from pipeline.data.schema.schema import Schema
 
 DTYPES = {"float32": tf.float32, "int64": tf.int64, "string": tf.string}
@@ -39,9 +39,8 @@ def parse_rows(rows: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.Tensor], t
 
 
 def _parted(features: Mapping[str, tf.Tensor], schema: Schema) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    label = schema.label
-    inputs = {name: values for name, values in features.items() if name not in label.parts}
-    return inputs, label_of(features, label)
+    inputs = {feature.name: features[feature.name] for feature in schema.inputs}
+    return inputs, label_of(features, schema.label)
 
 
 def stored_features(
@@ -65,12 +64,28 @@ def stored_features(
 def label_of(features: Mapping[str, tf.Tensor], label: Label) -> tf.Tensor:
     """The labels of a batch of stored features, [batch, *label.shape].
 
-    They are int32 class indices, or 0 and 1 of each class; or float32 values.
+    They are int32 class indices, or 0 and 1 of each class; or float32 values; or tokens: see `predicted`.
     """
     parts = [features[name] for name in label.parts]
+    if isinstance(label, TokenLabel):
+        return predicted(*(tf.cast(part, tf.int32) for part in parts))
     values = parts[0] if len(parts) == 1 else tf.stack(parts, axis=-1)
     # TPUs have no int64 arithmetic worth using, so classes leave the host as int32.
     return tf.cast(values, tf.int32 if label.dtype == "int64" else tf.float32)
+
+
+def predicted(tokens: tf.Tensor, segments: tf.Tensor | None = None) -> tf.Tensor:
+    """Tokens, int32 [batch, length], and -1 in place of those that no token of their document precedes.
+
+    Args:
+      segments: int32 [batch, length], the numbers of the documents, 0 where a row is padded; None: each row
+        is one document.
+    """
+    if segments is None:
+        follows = tf.ones_like(tokens[:, 1:], tf.bool)
+    else:
+        follows = (segments[:, 1:] == segments[:, :-1]) & (segments[:, 1:] != 0)
+    return tf.where(tf.pad(follows, [[0, 0], [1, 0]]), tokens, -1)
 
 
 def _fixed_length(feature: Feature) -> tf.io.FixedLenFeature:

@@ -198,6 +198,11 @@ class Label(Feature):
         return (len(self.classes),) if LABEL_TASKS[self.task].is_multi_hot else ()
 
     @property
+    def answer_shape(self) -> tuple[int, ...]:
+        """Static shape of what a model predicts of one example."""
+        return (len(self.classes),) if self.classes else self.shape
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """The features that hold it: itself, or each of several numeric labels."""
         return (self.name,)
@@ -231,6 +236,32 @@ class LabelGroup(Label):
     @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.parts),)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenLabel(Label):
+    """Tokens as the label of a model that predicts each of them from those before it in its document.
+
+    `Schema.label` makes it of the tokens of a schema without a label; no schema file has it. `parts` are the
+    feature of the tokens and, where there is one, that of the numbers of their documents.
+    """
+
+    task: str = "next_token"
+    parts: tuple[str, ...] = ()
+    length: int = 0
+    vocabulary_size: int = 0
+    tokenizer: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    @property
+    def answer_shape(self) -> tuple[int, ...]:
+        return (self.length, 2)
+
+    def _check(self) -> None:
+        """What it is made of was checked."""
 
 
 # The task of several labels, by that of each.
@@ -284,10 +315,15 @@ class Text(Feature):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tokens(Feature):
-    """A fixed number of token ids, each in 0 … vocabulary_size-1."""
+    """A fixed number of token ids, each in 0 … vocabulary_size-1.
+
+    `tokenizer` names what made them of text: `bytes`, or a file with this SHA-256, its `tokenizer_digest`.
+    """
 
     length: int = 0
     vocabulary_size: int = 0
+    tokenizer: str = ""
+    tokenizer_digest: str = ""
     kind: ClassVar[str] = "tokens"
     may_be_missing: ClassVar[bool] = False
 
@@ -388,12 +424,16 @@ LABEL_TASKS: Mapping[str, LabelTask] = {
         expected="none for regression",
         output="values",
     ),
+    "next_token": LabelTask(
+        dtype="int64", classes=range(1), expected="none for tokens", output="log_probabilities"
+    ),
 }
 
 
 def declared_tasks() -> tuple[str, ...]:
-    """The tasks that a schema file may name: a label by itself has no several targets."""
-    return tuple(name for name in LABEL_TASKS if name != TASK_OF_SEVERAL["regression"])
+    """The tasks that a schema file may name: a label by itself has no several targets, and is no tokens."""
+    others = (TASK_OF_SEVERAL["regression"], TokenLabel.task)
+    return tuple(name for name in LABEL_TASKS if name not in others)
 
 
 # --- How one room treats each feature type.

@@ -24,7 +24,15 @@ from typing import TypeVar
 from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.feature_types import FEATURE_TYPES, TASK_OF_SEVERAL, Label, LabelGroup, Numeric
+from pipeline.data.schema.feature_types import (
+    FEATURE_TYPES,
+    TASK_OF_SEVERAL,
+    Label,
+    LabelGroup,
+    Numeric,
+    TokenLabel,
+    Tokens,
+)
 
 # --- The JSON form of one feature, and what a schema file may get wrong in it.
 
@@ -235,6 +243,7 @@ def _error(where: str, received: object, expected: str) -> Exception:
 
 FORMAT = "penstock.schema/1"
 FILE_NAME = "schema.json"
+SEGMENTS = "segments"  # the tokens that number the documents of a row from 1; 0 is padding
 
 # TFDS puts the name into file names and splits those at '-'.
 _NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
@@ -292,8 +301,14 @@ class Schema:
 
     @property
     def label(self) -> Label:
-        """The label, of several all together; raises InputError where none is declared."""
+        """The label, of several all together; tokens without a label are their own.
+
+        Raises:
+          InputError: none is declared, and there are no tokens, or several.
+        """
         labels = self.of_type(Label)
+        if not labels and (tokens := self._only_tokens()):
+            return tokens
         if not labels:
             raise InputError(
                 f"schema '{self.name}', features",
@@ -306,6 +321,20 @@ class Schema:
         names, task = tuple(label.name for label in labels), TASK_OF_SEVERAL[labels[0].task]
         classes = names if task == "multilabel" else ()
         return LabelGroup(name=", ".join(names), parts=names, task=task, classes=classes)
+
+    def _only_tokens(self) -> TokenLabel | None:
+        """The only tokens of the schema as a label; None where there are none, or several."""
+        found = [feature for feature in self.of_type(Tokens) if feature.name != SEGMENTS]
+        if len(found) != 1:
+            return None
+        [tokens] = found
+        return TokenLabel(
+            name=tokens.name,
+            parts=(tokens.name, *([SEGMENTS] if SEGMENTS in self._by_name else [])),
+            length=tokens.length,
+            vocabulary_size=tokens.vocabulary_size,
+            tokenizer=tokens.tokenizer,
+        )
 
     @property
     def inputs(self) -> tuple[Feature, ...]:

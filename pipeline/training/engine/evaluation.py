@@ -14,12 +14,12 @@ from pipeline.data.input.training import Targets, TargetsOfBatch
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import sharding
+from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine import batches
 from pipeline.training.engine.batches import distributed
 from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.registry import EvaluationMetrics, task_of
-from pipeline.training.tasks.task import Task
 
 # Batches of a split that stay in memory: to begin reading takes 0.1 s of a processor each time, which was
 # half of the evaluation of 200 rows.
@@ -133,7 +133,7 @@ class Evaluator:
     def _predicting(self, split: str) -> Callable:
         if split not in self._predict:
             self._predict[split] = _predicting(
-                self._strategy, self._model, task_of(self._label), thing=f"evaluation of '{split}'"
+                self._strategy, self._model, self._label, thing=f"evaluation of '{split}'"
             )
         return self._predict[split]
 
@@ -147,10 +147,15 @@ class Evaluator:
 def logits_of(
     strategy: tf.distribute.Strategy, model: keras.Model, inputs: dict[str, tf.Tensor]
 ) -> Callable[[], np.ndarray]:
-    """A function () → logits of `inputs`, float32 [batch, outputs], as one replica computes them."""
+    """A function () → logits of `inputs`, float32 [batch, outputs], as one replica computes them.
+
+    Where a model gives logits for each token of a row, they are those of the last one: all of them would be
+    gigabytes.
+    """
 
     def replica() -> tf.Tensor:
-        return model(inputs, training=False)
+        logits = model(inputs, training=False)
+        return logits[:, -1] if logits.shape.rank == 3 else logits
 
     @tf.function(autograph=False)
     def forward() -> tf.Tensor:
@@ -159,11 +164,14 @@ def logits_of(
     return lambda: strategy.experimental_local_results(forward())[0].numpy()
 
 
-def _predicting(strategy: tf.distribute.Strategy, model: keras.Model, task: Task, *, thing: str) -> Callable:
+def _predicting(
+    strategy: tf.distribute.Strategy, model: keras.Model, label: Label, *, thing: str
+) -> Callable:
     """(inputs, targets, mask) per replica → (targets, predictions, mask) of the global batch."""
+    task = task_of(label)
 
     def replica(inputs: dict, targets: TargetsOfBatch, mask: tf.Tensor) -> tuple:
-        return targets, task.predictions(model(inputs, training=False)), mask
+        return targets, task.answers(label, inputs, model(inputs, training=False)), mask
 
     def predict(inputs: dict, targets: TargetsOfBatch, mask: tf.Tensor) -> tuple:
         parts = strategy.run(replica, args=(inputs, targets, mask))

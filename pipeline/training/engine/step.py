@@ -195,19 +195,36 @@ def train_step(
         put_back=model.non_trainable_variables if skips else None,
     )
 
-    def loss_of(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
-        logits = model(inputs, training=True)  # (batch, outputs)
-        loss = tf.reduce_sum(task.losses(targets, logits))
-        sums = tf.stack([loss, tf.reduce_sum(task.hits(targets, logits))])
-        parts = micro_batches * tf.distribute.get_strategy().num_replicas_in_sync
-        # Losses of a layer's outputs have its dtype, such as bfloat16.
-        own = sum(tf.cast(each, loss.dtype) for each in model.losses)
-        return loss / (global_batch * spread**2) + own / parts, sums
-
     def step(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:
+        scale = _scale(task.counts(targets), global_batch)
+
+        def loss_of(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
+            logits, counts = model(inputs, training=True), task.counts(targets)  # (batch, outputs)
+            losses, hits = task.losses(targets, logits), task.hits(targets, logits)
+            if counts is not None:
+                losses, hits = losses * counts * scale, hits * counts * scale
+            loss = tf.reduce_sum(losses)
+            sums = tf.stack([loss, tf.reduce_sum(hits)])
+            parts = micro_batches * tf.distribute.get_strategy().num_replicas_in_sync
+            # Losses of a layer's outputs have its dtype, such as bfloat16.
+            own = sum(tf.cast(each, loss.dtype) for each in model.losses)
+            return loss / (global_batch * spread**2) + own / parts, sums
+
         return update(loss_of, inputs, targets)
 
     return tf.function(step, jit_compile=True, autograph=False) if jit_compile else step
+
+
+def _scale(counts: tf.Tensor | None, global_batch: int) -> tf.Tensor | None:
+    """What turns counts of examples, float32 [batch] here, into such whose mean over the global batch is 1.
+
+    Args:
+      counts: None: each counts 1.
+    """
+    if counts is None:
+        return None
+    [whole] = sums_without_gradient([tf.reduce_sum(counts)])
+    return tf.math.divide_no_nan(float(global_batch), whole)
 
 
 def inner_loop(

@@ -135,6 +135,7 @@ class Optimizer:
     weight_decay: float
     not_decayed: tuple[str, ...]
     momentum: float
+    matrices: tuple[str, ...]  # that muon updates
     options: Values  # further arguments of one that code names
     rates: tuple[tuple[str, float], ...]  # a pattern of variables, and the multiple of their learning rate
     place: Place = ANYWHERE
@@ -285,7 +286,7 @@ def check_keys(config: Values) -> None:
                 raise _error(f"{prefix}{name}", "nothing", "a value", begin)
 
 
-OWN_OPTIMIZERS = ("adamw", "adam", "sgd")  # others are named as code
+OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "muon")  # others are named as code
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
 _MOST_EXAMPLES = 2**31 - 1  # of a batch: they are counted in int32
 _SEEDS = 2**32  # NumPy's
@@ -339,6 +340,7 @@ _RULES: Mapping[str, Rule] = {
         "names, as ('f1', 'precision@0.3')",
     ),
     "init.without": _PATTERNS,
+    "optimizer.matrices": _PATTERNS,
     "train.frozen": _PATTERNS,
     "optimizer.rates": (
         lambda rates: all(map(_is_rate, rates)),

@@ -78,7 +78,8 @@ def fitted_model(
     """Builds a model as `build_model` does; returns it with notes on how it was fitted to data and task."""
     code = model_code.locate(args)
     function = code.load()
-    outputs = task_of(schema.label).logits(schema.label)
+    task = task_of(schema.label)
+    outputs, shape = task.logits(schema.label), task.logits_shape(schema.label)
     arguments = arguments_of(args, function, inputs=inputs, outputs=outputs)
 
     def make() -> keras.Model:
@@ -91,11 +92,11 @@ def fitted_model(
             thing=f"--config.model.name={args.name}",
             where=code.where,
             inputs=inputs,
-            outputs=outputs,
+            shape=shape,
             has_outputs=args.name in MODELS or not OUTPUTS.isdisjoint(arguments),
             pixels=pixels_of(function),
         )
-        _require_logits(code, fitted.model, outputs)
+        _require_logits(code, fitted.model, shape)
         whole = fitted.model if scale == _WITHOUT_UNIT else _in_unit(fitted.model, scale)
     freeze(whole, args.frozen)
     return dataclasses.replace(fitted, model=whole)
@@ -112,16 +113,16 @@ def _require_model(code: Code, made: object) -> keras.Model:
     )
 
 
-def _require_logits(code: Code, model: keras.Model, outputs: int) -> None:
-    """Raises InputError for a model that has nothing to train, or other logits than float32 [batch, outputs].
+def _require_logits(code: Code, model: keras.Model, shape: tuple[int, ...]) -> None:
+    """Raises InputError for a model that has nothing to train, or other logits than float32 [batch, *shape].
 
     A loss of fewer bits stands still, and so would the export; one of another shape may pair wrongly.
     """
     thing, correct = code.thing, f"Correct the model, in {code.where}."
     logits = model.output
-    if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, outputs):
+    if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, *shape):
         received = f"of shape {list(logits.shape)}" if isinstance(logits, keras.KerasTensor) else repr(logits)
-        expected = f"one tensor of shape [None, {outputs}]"
+        expected = f"one tensor of shape {[None, *shape]}"
         raise _error(f"{thing}, its logits", received, expected, action=correct)
     if logits.dtype != "float32":
         raise _error(
@@ -155,7 +156,7 @@ def learned_scale(loss: config_lib.Loss, label: Label, statistics: SplitStatisti
     Raises:
       InputError: labels spread by so little or so much that float32 cannot hold a squared error.
     """
-    if not loss.standardise_labels:
+    if not loss.standardise_labels or label.dtype != "float32":
         return _WITHOUT_UNIT
     scale = label_scale(label, statistics)
     for name, spread in zip(label.parts, np.atleast_1d(scale.spread), strict=True):

@@ -63,7 +63,7 @@ def fit_model(
     thing: str,
     where: str,
     inputs: ModelInputs,
-    outputs: int,
+    shape: tuple[int, ...],
     has_outputs: bool,
     pixels: Pixels | None = None,
 ) -> FittedModel:
@@ -72,6 +72,7 @@ def fit_model(
     Args:
       make: builds it; called again where a subclassed one is to be tried on other inputs.
       thing: what errors call the model; `where` is its file.
+      shape: of the logits of one example, such as (classes,).
       has_outputs: `make` was given the number of outputs: then the model's are logits, and no features.
       pixels: what the model was made for; None: what it holds itself, or the data's own scale.
 
@@ -89,7 +90,7 @@ def fit_model(
     else:
         features = made(keras.tree.pack_sequence_as(_structure(made), data.filled(declared)))
     if not has_outputs:
-        features = data.with_head(features, outputs)
+        features = data.with_head(features, shape)
     if declared is not None and features is made.output:
         return FittedModel(model=made, notes=data.notes())
     fitted = keras.Model(list(data.tensors.values()), features, name=made.name)
@@ -341,15 +342,17 @@ class _Data:
 
     # --- Outputs.
 
-    def with_head(self, outputs_of: object, outputs: int) -> keras.KerasTensor:
-        """Returns logits [batch, outputs]: a model's own, or those of a new head on its features."""
+    def with_head(self, outputs_of: object, shape: tuple[int, ...]) -> keras.KerasTensor:
+        """Returns logits [batch, *shape]: a model's own, or those of a new head on its features.
+
+        Where each token has logits, the features are those of the tokens.
+        """
         name, features = self._features(outputs_of)
-        if tuple(features.shape) == (None, outputs):
-            self._notes.append(
-                f"head       none is added: the {name} {_shape(features)} are taken for logits"
-            )
+        if tuple(features.shape) == (None, *shape):
+            self._notes.append(f"head       none is added: {name} {_shape(features)} are the logits")
             return features
-        pooled, how = self._pooled(features)
+        outputs, is_of_tokens = shape[-1], tuple(features.shape[:-1]) == (None, *shape[:-1])
+        pooled, how = (features, "the") if is_of_tokens and len(shape) > 1 else self._pooled(features)
         self._notes.append(
             f"head       {outputs:,} outputs, float32, on {how} {name} {_shape(features)}: a new layer"
         )

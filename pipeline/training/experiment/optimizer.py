@@ -16,7 +16,7 @@ from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment.model import matching
 
 # Decaying scales and offsets only shrinks the signal (Goyal et al. 2017, section 5.3, leave them out too).
-_NOT_DECAYED = ("bias", "gamma", "beta")
+_NOT_DECAYED = ("bias", "gamma", "beta", "scale")
 
 
 def build(
@@ -35,6 +35,8 @@ def build(
         or `rates`.
     """
     optimizer = _OPTIMIZERS.get(args.name, _named)(args, _learning_rate(args, total_steps))
+    if isinstance(optimizer, Muon):
+        optimizer.take(matching(args.matrices, variables, key="optimizer.matrices"))
     optimizer.global_clipnorm = args.clip_norm or optimizer.global_clipnorm
     named = matching(args.not_decayed, variables, key="optimizer.not_decayed")
     usual = [each for each in variables if _is_not_decayed(each)]
@@ -84,6 +86,8 @@ _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.
     "sgd": lambda args, rate: keras.optimizers.SGD(
         rate, momentum=args.momentum, weight_decay=args.weight_decay or None
     ),
+    # Momentum as published; sgd's 0.9 is the config's default.
+    "muon": lambda args, rate: Muon(rate, weight_decay=args.weight_decay or None, adam_beta_2=0.95),
 }
 
 
@@ -353,3 +357,27 @@ class Adam(_Fused, keras.optimizers.Adam):
 
 class AdamW(_Fused, keras.optimizers.AdamW):
     """`keras.optimizers.AdamW`, one kernel a variable after its decay."""
+
+
+# --- Muon for matrices, AdamW for everything else.
+
+
+class Muon(keras.optimizers.Muon):
+    """`keras.optimizers.Muon` for the variables that it is told to take, and AdamW for the others.
+
+    Jordan 2024, "Muon: An optimizer for hidden layers in neural networks", with the update's size of Liu et
+    al. 2025, "Muon is Scalable for LLM Training", so that both share a learning rate and a weight decay. Left
+    to itself, Keras (3.15) takes every variable of two axes: of its attention these are the biases, as the
+    kernels have three.
+    """
+
+    def take(self, variables: Sequence[keras.Variable]) -> None:
+        """Names the variables that Muon updates; those of other than two axes are left to AdamW."""
+        self._matrices = {id(each) for each in variables if len(each.shape) == 2}
+
+    def _should_use_adamw(self, variable: keras.Variable) -> bool:
+        return id(variable) not in self._matrices
+
+    def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
+        """One decay for all variables; Keras's reads another one for those of AdamW."""
+        keras.optimizers.Optimizer._apply_weight_decay(self, variables)

@@ -49,7 +49,7 @@ def first_loss(subject: Subject, batch: Batch) -> Comparison:
     inputs, targets = batch
     logits = subject.model()(inputs, training=False)
     found, nothing = (
-        float(tf.reduce_mean(subject.objective.losses(targets, each)))
+        float(subject.objective.mean_loss(targets, each))
         for each in (logits, tf.zeros_like(logits) + subject.learned.mean)
     )
     return comparison(
@@ -68,7 +68,7 @@ def gradients(subject: Subject, batch: Batch) -> Comparison:
     for variable in variables:
         variable.assign(variable + _NOISE * draw.normal(size=variable.shape).astype(variable.dtype))
     with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(subject.objective.losses(targets, model(inputs, training=True)))
+        loss = subject.objective.mean_loss(targets, model(inputs, training=True))
     found = tape.gradient(loss, [variable.value for variable in variables])
     return comparison(
         "gradients",

@@ -96,10 +96,9 @@ def _gradients(subject: Subject, model: keras.Model, batch: Batch) -> list[tf.Te
     inputs, targets = batch
     variables = model.trainable_variables
     with tf.GradientTape() as tape:
-        losses = subject.objective.losses(targets, model(inputs, training=True))
-        loss = tf.reduce_mean(losses) / subject.objective.unit(subject.learned.spread) ** 2 + sum(
-            model.losses
-        )
+        loss = subject.objective.mean_loss(targets, model(inputs, training=True))
+        unit = subject.objective.unit(subject.learned.spread)
+        loss = loss / unit**2 + sum(model.losses)
     found = tape.gradient(loss, [variable.value for variable in variables])
     return [
         tf.zeros_like(variable.value) if gradient is None else tf.convert_to_tensor(gradient)

@@ -56,6 +56,15 @@ class Objective:
             losses *= targets[1] / self.mean_weight
         return losses
 
+    def counts(self, targets: TargetsOfBatch) -> tf.Tensor | None:
+        """What each example counts in the mean, float32 [batch]; None: all count the same."""
+        return self.task.counts(self.labels(targets))
+
+    def mean_loss(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
+        """The loss of a batch, float32 []."""
+        losses, counts = self.losses(targets, logits), self.counts(targets)
+        return tf.reduce_mean(losses) if counts is None else weighted_mean(losses, counts)
+
     def unit(self, spread: float | tuple[float, ...]) -> float:
         """Returns the unit in which the loss is squared, where labels have this spread.
 
@@ -77,6 +86,11 @@ class Objective:
     def predictions(self, logits: tf.Tensor) -> tf.Tensor:
         """The task's own, float32 [batch, …]."""
         return self.task.predictions(logits)
+
+
+def weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """The mean over all axes, 0 where nothing weighs."""
+    return tf.math.divide_no_nan(tf.reduce_sum(values * weights), tf.reduce_sum(weights))
 
 
 def _mixed(of: Callable[[Plain], tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:

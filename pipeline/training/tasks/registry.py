@@ -10,6 +10,7 @@ from pipeline.data.schema.feature_types import Label
 from pipeline.training.tasks.classification import Binary, Multiclass, Regression
 from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.multioutput import Multilabel, Multitarget
+from pipeline.training.tasks.next_token import NextToken
 from pipeline.training.tasks.task import Task
 
 TASKS: Mapping[str, Task] = {
@@ -18,6 +19,7 @@ TASKS: Mapping[str, Task] = {
     "multilabel": Multilabel(),
     "regression": Regression(),
     "multitarget": Multitarget(),
+    "next_token": NextToken(),
 }
 
 
@@ -67,7 +69,7 @@ class EvaluationMetrics:
 
         Args:
           labels: [batch, *label.shape], class indices or values.
-          predictions: [batch, …], as the task's `predictions` gives them.
+          predictions: [batch, …], as the task's `answers` gives them.
           mask: [batch], 0 where an example is padding; None: none is.
           weights: [batch], of the examples; None: they have none.
         """

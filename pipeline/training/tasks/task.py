@@ -6,6 +6,7 @@ classes) stand in pipeline/data/schema/feature_types.py, which Beam workers read
 
 import abc
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -31,7 +32,7 @@ class Accumulator(Protocol):
     """Adds up an evaluation on the host, in float64, so that it is exact under every strategy."""
 
     def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None) -> None:
-        """Adds examples: labels [n, *label.shape], and predictions as `Task.predictions` gives them, float64.
+        """Adds examples: labels [n, *label.shape], and predictions as `Task.answers` gives them, float64.
 
         Args:
           weights: float64 [n], from 0 on; None: all are 1. Only where `has_weighted_metrics` some are given.
@@ -67,6 +68,17 @@ class Task(abc.ABC):
     def logits(self, label: Label) -> int:
         """Numbers that the model gives for each example."""
 
+    def logits_shape(self, label: Label) -> tuple[int, ...]:
+        """Static shape of the logits of one example; the last size is `logits`."""
+        return (self.logits(label),)
+
+    def counts(self, labels: tf.Tensor) -> tf.Tensor | None:
+        """What each example counts in the mean loss, float32 [batch]; None: all count the same.
+
+        A batch's loss is the mean of its examples' losses, weighted by this, over all replicas together.
+        """
+        del labels
+
     @abc.abstractmethod
     def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         """Loss of each example, float32 [batch].
@@ -88,6 +100,15 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def predictions(self, logits: tf.Tensor) -> tf.Tensor:
         """Returns the model's answers, float32 [batch, …], from logits float32 [batch, logits]."""
+
+    def answers(self, label: Label, inputs: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
+        """What an evaluation and an export take, float32 [batch, *label.answer_shape]: the predictions.
+
+        Args:
+          inputs: the model's, where answers depend on them.
+        """
+        del label, inputs
+        return self.predictions(logits)
 
     @abc.abstractmethod
     def accumulator(self, label: Label) -> Accumulator:

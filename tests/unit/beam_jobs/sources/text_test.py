@@ -8,8 +8,9 @@ import pytest
 
 from beam_jobs.sources import byte_streams, lines
 from beam_jobs.sources.text import UNITS, TextFiles
-from beam_jobs.sources.tokens import ByteTokenizer, TokenRows
+from beam_jobs.sources.tokens import TokenRows
 from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.tokenizers import ByteTokenizer
 from tests.shared import raw_rows
 
 TEXT = b"one\ntwo\r\n\n \nthree\n\n\n\nfour\nfive\n \t\nsix \xc3\xbc\n\n"

@@ -1,16 +1,10 @@
-"""Texts become rows of tokens, by the byte or by a tokenizer of a file."""
-
-import importlib.util
-import json
-import pathlib
-import pickle
+"""Texts become rows of tokens."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_jobs.sources.tokens import ByteTokenizer, Part, one_a_row, open_tokenizer, packed, text_runs
-from pipeline.base.errors import InputError
+from beam_jobs.sources.tokens import Part, one_a_row, packed, text_runs
 
 
 def documents(*lists: list[int]) -> list[np.ndarray]:
@@ -42,11 +36,6 @@ def test_parts_are_the_same_rows():
         assert (np.concatenate([getattr(first, name), getattr(second, name)]) == getattr(rows, name)).all()
 
 
-def test_bytes_come_back_from_their_tokens():
-    [tokens] = ByteTokenizer().encode(["Zürich\n"])
-    assert bytes((tokens - 3).tolist()).decode() == "Zürich\n"
-
-
 # Texts in runs of limited size, of which every character comes once and in order.
 TEXTS = ["", "ab", None, "c", "a long text of words", "éééééééé", "d"]
 
@@ -70,37 +59,3 @@ def test_a_long_text_is_cut_before_a_blank():
         [Part(" cd", False)],
         [Part(" ef", True)],
     ]
-
-
-# Tokenizers from files; their libraries are optional.
-WORDS = {
-    "version": "1.0",
-    "added_tokens": [],
-    "pre_tokenizer": {"type": "Whitespace"},
-    "model": {"type": "WordLevel", "vocab": {"<unk>": 0, "</s>": 1, "water": 2}, "unk_token": "<unk>"},
-}
-
-
-def test_the_tokenizer_of_hugging_face(tmp_path: pathlib.Path):
-    pytest.importorskip("tokenizers", reason="the library 'tokenizers' is optional")
-    (tmp_path / "tokenizer.json").write_text(json.dumps(WORDS))
-    tokenizer = pickle.loads(pickle.dumps(open_tokenizer(str(tmp_path / "tokenizer.json"))))
-    assert (tokenizer.size, tokenizer.end) == (3, 1)
-    assert [ids.tolist() for ids in tokenizer.encode(["water wine"])] == [[2, 0]]
-
-
-@pytest.mark.parametrize(("name", "library"), [("t.json", "tokenizers"), ("t.model", "sentencepiece")])
-def test_without_its_library_a_tokenizer_says_what_to_install(
-    tmp_path: pathlib.Path, name: str, library: str
-):
-    if importlib.util.find_spec(library):
-        pytest.skip(f"'{library}' is installed")
-    (tmp_path / name).write_text("{}")
-    with pytest.raises(InputError, match=f"pip install {library}"):
-        open_tokenizer(str(tmp_path / name))
-
-
-@pytest.mark.parametrize("name", ["words.txt", "nowhere.json"])
-def test_what_is_no_tokenizer_is_refused(name: str):
-    with pytest.raises(InputError, match="'bytes', a tokenizer"):
-        open_tokenizer(name)

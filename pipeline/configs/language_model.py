@@ -1,0 +1,36 @@
+r"""Any dataset of packed tokens: a causal transformer that predicts the next token; the data set the sizes.
+
+  python -m beam_jobs.infer_schema --input=corpus.txt --tokenizer=bytes --sequence_length=128 \
+      --output=schema.json
+  python -m beam_jobs.convert --input=corpus.txt --tokenizer=bytes --sequence_length=128 \
+      --schema=schema.json --output=data/corpus/1.0.0 --layout=blocks
+  python -m pipeline.train --config=pipeline/configs/language_model.py --dataset=data/corpus/1.0.0 \
+      --workdir=runs/corpus
+  python -m pipeline.generate --model=runs/corpus --prompt="Once upon"
+"""
+
+from pipeline.configs import base
+
+
+def get_config() -> base.Config:
+    config = base.get_config()
+    config.global_batch = 8
+    config.model = {
+        "name": "transformer",
+        "width": 96,
+        "depth": 4,
+        "heads": 3,
+        "key_value_heads": 1,
+        "expansion": 4,
+        "dropout": 0.0,
+    }
+    config.train.epochs = 1.3
+    # Its matrices take Muon's updates, embeddings and scales AdamW's.
+    config.optimizer.name = "muon"
+    config.optimizer.matrices = ("block_*/kernel",)
+    config.optimizer.learning_rate = 1e-2
+    config.optimizer.schedule = "linear"
+    config.optimizer.warmup_part = 0.05
+    config.optimizer.weight_decay = 0.0
+    config.evaluation.global_batch = 64
+    return config

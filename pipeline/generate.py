@@ -1,0 +1,113 @@
+r"""Continues text with a language model of a run or an export, a token after the other.
+
+  python -m pipeline.generate --model=runs/corpus --prompt="ROMEO:" --tokens=200 --seed=1
+  python -m pipeline.generate --model=exports/corpus/1 --prompts=prompts.txt --temperature=0 --json=texts.json
+
+The text is the same for the same seed, prompt and place of the prompt among --prompts. A token costs the same
+however long the text is: for models/transformer.py, keys and values of the tokens before are kept; any other
+model computes a whole row for each token. A row has the --sequence_length of the training data. What is
+farther back does not count.
+"""
+
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.base.cli import signals
+
+    signals.handle_signals()
+
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from pipeline.base import files
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError
+from pipeline.generation.sampling import Sampling
+
+_MODEL = flags.DEFINE_string(
+    "model", None, "DIRECTORY: an export of pipeline.export, or a --workdir of pipeline.train."
+)
+_CHECKPOINT = flags.DEFINE_string("checkpoint", "", "best|last|STEP, of a working directory; as for export.")
+_TOKENIZER = flags.DEFINE_string(
+    "tokenizer", "", "FILE or bytes: what convert made the tokens with. Not needed where that was bytes."
+)
+_PROMPT = flags.DEFINE_multi_string("prompt", [], "TEXT: what is continued. May repeat.")
+_PROMPTS = flags.DEFINE_string("prompts", None, "FILE: prompts in UTF-8, one a line.")
+_TOKENS = flags.DEFINE_integer("tokens", 200, "Tokens after each prompt, at most.", lower_bound=1)
+_TEMPERATURE = flags.DEFINE_float(
+    "temperature",
+    1.0,
+    "Below 1 likely tokens become likelier; 0 takes the most probable one, without a draw.",
+)
+_TOP_K = flags.DEFINE_integer("top_k", 0, "Draw from so many of the most probable tokens; 0: from all.")
+_TOP_P = flags.DEFINE_float(
+    "top_p", 1.0, "Draw from the fewest of the most probable tokens that have this probability together."
+)
+_SEED = flags.DEFINE_integer("seed", 0, "Of the draws.")
+_STOP = flags.DEFINE_multi_string("stop", [], "TEXT: a continuation ends before it. May repeat.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write prompts and texts to it, as JSON.")
+
+COMMAND = Command(
+    name="pipeline.generate",
+    description=__doc__,
+    required=(_MODEL,),
+    flags={
+        "The model": (_MODEL, _CHECKPOINT, _TOKENIZER),
+        "The text": (_PROMPT, _PROMPTS, _TOKENS, _STOP, _JSON),
+        "The choice of a token": (_TEMPERATURE, _TOP_K, _TOP_P, _SEED),
+    },
+)
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    flags_lib.check_local_files({"json": _JSON.value})
+    sampling = Sampling(
+        temperature=_TEMPERATURE.value, top_k=_TOP_K.value, top_p=_TOP_P.value, seed=_SEED.value
+    )
+    prompts = [*_PROMPT.value, *_lines(_PROMPTS.value)]
+    if not all(prompts) or not prompts:
+        raise InputError(
+            "--prompt",
+            received="none" if not prompts else "an empty one",
+            expected="text to continue, here or in the file of --prompts",
+            action='Give some, such as --prompt="The ".',
+        )
+    # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+
+    # isort: split
+    from pipeline.generation import texts
+    from pipeline.generation.opening import open_language_model
+
+    opened = open_language_model(
+        pathlib.Path(_MODEL.value), tokenizer=_TOKENIZER.value, checkpoint=_CHECKPOINT.value
+    )
+    found = texts.continue_texts(
+        opened, prompts, most=_TOKENS.value, sampling=sampling, stops=tuple(_STOP.value)
+    )
+    for number, text in enumerate(found):
+        print(*([""] if number else []), f"{text.prompt}{text.text}", sep="\n" if number else "")
+    if _JSON.value:
+        files.write_json(_JSON.value, texts.document(found, opened, sampling))
+
+
+def _lines(path: str | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        text = files.read_bytes(path).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"--prompts={path}",
+            received=" ".join(str(error).split()),
+            expected="a file of UTF-8 text, a prompt a line",
+            action="Correct the path or the file.",
+        ) from None
+    return [line for line in text.splitlines() if line]
+
+
+if __name__ == "__main__":
+    run_command(main, COMMAND)

@@ -1,0 +1,94 @@
+"""Continuations as text: prompts are encoded, stop texts cut off, and results described."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from pipeline.base.errors import InputError
+from pipeline.generation.decoding import continue_prompts, decoding_of
+from pipeline.generation.opening import LanguageModel
+from pipeline.generation.sampling import Sampling
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Continuation:
+    """`text` came after `prompt`, without a stop text; `tokens` were computed for it."""
+
+    prompt: str
+    text: str
+    tokens: int
+    ended: str  # by: `end` of the document, `stop`, or `length`
+
+
+def continue_texts(
+    opened: LanguageModel,
+    prompts: Sequence[str],
+    *,
+    most: int,
+    sampling: Sampling,
+    stops: Sequence[str] = (),
+) -> list[Continuation]:
+    """Continues each prompt by up to `most` tokens, to a stop text or to the end of its document.
+
+    Raises:
+      InputError: a prompt has no token.
+    """
+    tokenizer = opened.tokenizer
+    encoded = [tokens.tolist() for tokens in tokenizer.encode(prompts)]
+    for prompt, tokens in zip(prompts, encoded, strict=True):
+        if not tokens:
+            raise InputError(
+                "--prompt",
+                received=f"{prompt!r}, of no token",
+                expected="text of one token at least",
+                action="Correct it.",
+            )
+    found = continue_prompts(
+        decoding_of(opened.model, opened.label),
+        encoded,
+        length=opened.label.length,
+        most=most,
+        sampling=sampling,
+        end=tokenizer.end,
+        is_stop=_is_stop(opened, stops),
+    )
+    return [
+        Continuation(
+            prompt=prompt,
+            text=_before(stops, tokenizer.decode(_without(each.tokens, tokenizer.end))),
+            tokens=len(each.tokens),
+            ended=each.ended,
+        )
+        for prompt, each in zip(prompts, found, strict=True)
+    ]
+
+
+def _is_stop(opened: LanguageModel, stops: Sequence[str]) -> Callable[[Sequence[int]], bool]:
+    # Each token has a byte at least, so a stop text that has just ended began within so many tokens.
+    longest = max((len(stop.encode()) for stop in stops), default=0)
+
+    def is_stop(tokens: Sequence[int]) -> bool:
+        if not stops:
+            return False
+        recent = opened.tokenizer.decode(tokens[-longest:])
+        return any(stop in recent for stop in stops)
+
+    return is_stop
+
+
+def _without(tokens: Sequence[int], end: int | None) -> Sequence[int]:
+    return tokens[:-1] if tokens and tokens[-1] == end else tokens
+
+
+def _before(stops: Sequence[str], text: str) -> str:
+    """The text up to the first of the stop texts."""
+    return text[: min((text.find(stop) for stop in stops if stop in text), default=len(text))]
+
+
+def document(found: Sequence[Continuation], opened: LanguageModel, sampling: Sampling) -> dict:
+    """What --json writes."""
+    return {
+        "weights": opened.described,
+        "tokenizer": opened.tokenizer.name,
+        "sampling": dataclasses.asdict(sampling),
+        "texts": [dataclasses.asdict(each) for each in found],
+    }

@@ -1,0 +1,71 @@
+"""Tokenizers, by the byte or of a file: text becomes tokens, and these become the text again."""
+
+import dataclasses
+import importlib.util
+import json
+import pathlib
+import pickle
+
+import pytest
+
+from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.tokenizers import ByteTokenizer, open_tokenizer, require_same
+from pipeline.data.schema.feature_types import Tokens
+
+
+def test_bytes_come_back_from_their_tokens():
+    tokenizer = ByteTokenizer()
+    [tokens] = tokenizer.encode(["Zürich\n"])
+    assert tokens[:2].tolist() == [ord("Z") + 3, 0xC3 + 3]
+    assert tokenizer.decode(tokens.tolist()) == "Zürich\n"
+
+
+def test_half_a_character_and_special_tokens_have_no_text():
+    assert ByteTokenizer().decode([0, ord("a") + 3, 0xC3 + 3, 1]) == "a\ufffd"
+
+
+BY_BYTES = Tokens(name="tokens", length=8, vocabulary_size=259, tokenizer="bytes")
+
+
+def test_another_tokenizer_than_the_schemas_is_refused():
+    require_same(ByteTokenizer(), BY_BYTES)
+    require_same(ByteTokenizer(), dataclasses.replace(BY_BYTES, tokenizer=""))  # of an old schema
+    of_file = dataclasses.replace(BY_BYTES, tokenizer="words.json", tokenizer_digest="ab" * 32)
+    with pytest.raises(InputError, match=r"received bytes; expected .*: words\.json with SHA-256 abab"):
+        require_same(ByteTokenizer(), of_file)
+
+
+# Tokenizers from files; their libraries are optional.
+WORDS = {
+    "version": "1.0",
+    "added_tokens": [],
+    "pre_tokenizer": {"type": "Whitespace"},
+    "model": {"type": "WordLevel", "vocab": {"<unk>": 0, "</s>": 1, "water": 2}, "unk_token": "<unk>"},
+}
+
+
+def test_the_tokenizer_of_hugging_face(tmp_path: pathlib.Path):
+    pytest.importorskip("tokenizers", reason="the library 'tokenizers' is optional")
+    (tmp_path / "tokenizer.json").write_text(json.dumps(WORDS))
+    tokenizer = pickle.loads(pickle.dumps(open_tokenizer(str(tmp_path / "tokenizer.json"))))
+    assert (tokenizer.size, tokenizer.end) == (3, 1)
+    assert [ids.tolist() for ids in tokenizer.encode(["water wine"])] == [[2, 0]]
+    assert (tokenizer.name, len(tokenizer.digest)) == ("tokenizer.json", 64)
+    assert tokenizer.decode([2, 2]) == "water water"
+
+
+@pytest.mark.parametrize(("name", "library"), [("t.json", "tokenizers"), ("t.model", "sentencepiece")])
+def test_without_its_library_a_tokenizer_says_what_to_install(
+    tmp_path: pathlib.Path, name: str, library: str
+):
+    if importlib.util.find_spec(library):
+        pytest.skip(f"'{library}' is installed")
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(InputError, match=f"pip install {library}"):
+        open_tokenizer(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["words.txt", "nowhere.json"])
+def test_what_is_no_tokenizer_is_refused(name: str):
+    with pytest.raises(InputError, match="'bytes', a tokenizer"):
+        open_tokenizer(name)
