@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -21,6 +20,7 @@ from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescalin
 from pipeline.data.preprocessing import datetimes, numbers
 from pipeline.data.preprocessing.categories import category_ids, known_ids
 from pipeline.data.preprocessing.datetimes import moments_of, texts_of
+from pipeline.data.preprocessing.words import sequence_length, word_ids
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
@@ -140,16 +140,26 @@ def _tensor(features: Sequence[Tensor], statistics: SplitStatistics) -> Inputs:
 
 
 def _text(features: Sequence[Text], statistics: SplitStatistics) -> Inputs:
-    return Inputs(sequences=tuple(_sequence(each, _word_ids(each), each.buckets) for each in features))
-
-
-def _tokens(features: Sequence[Tokens], statistics: SplitStatistics) -> Inputs:
-    sequences = (_sequence(each, _token_ids(each), each.vocabulary_size) for each in features)
+    sequences = (
+        SequenceInput(
+            feature=each.name, transform=word_ids(each), length=sequence_length(each), size=each.buckets + 1
+        )
+        for each in features
+    )
     return Inputs(sequences=tuple(sequences))
 
 
-def _sequence(feature: Text | Tokens, ids: Transform, values: int) -> SequenceInput:
-    return SequenceInput(feature=feature.name, transform=ids, length=feature.length, size=values + 1)
+def _tokens(features: Sequence[Tokens], statistics: SplitStatistics) -> Inputs:
+    sequences = (
+        SequenceInput(
+            feature=each.name,
+            transform=_token_ids(each),
+            length=each.length,
+            size=each.vocabulary_size + 1,
+        )
+        for each in features
+    )
+    return Inputs(sequences=tuple(sequences))
 
 
 def _datetime(features: Sequence[Datetime], statistics: SplitStatistics) -> Inputs:
@@ -179,18 +189,6 @@ def _image(features: Sequence[Image], statistics: SplitStatistics) -> Inputs:
             action="Leave the others out of the schema that you train with.",
         )
     return Inputs(image=features[0] if features else None)
-
-
-def _word_ids(feature: Text) -> Transform:
-    """Text [batch] → the first `length` words as 1 + hash, int32 [batch, length], padded with 0."""
-    hashing = keras.layers.Hashing(num_bins=feature.buckets)
-
-    def ids(text: tf.Tensor) -> tf.Tensor:
-        words = tf.strings.split(text)
-        hashed = words.with_flat_values(1 + tf.cast(hashing(words.flat_values), tf.int32))
-        return hashed[:, : feature.length].to_tensor(shape=[None, feature.length])
-
-    return ids
 
 
 def _token_ids(feature: Tokens) -> Transform:
