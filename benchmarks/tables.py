@@ -4,10 +4,10 @@ r"""The untouched tabular config beside gradient boosting and a linear model, on
 
 benchmarks/tabular/sets.py says what the packages in FOLDER are; a set whose data are not there is left out,
 with a note. Each split (64% training, 16% validation, 20% test) goes through infer_schema, convert and train
-as a person would type them, and is one line of the results; a line that is there is not made again. Train itself
-fits the baselines, on the same rows. The table of means over splits is also written beside the results, as
-.md. Exit code 1 where a mean misses a target: gradient boosting − 0.005 (AUC, accuracy) or 2% (RMSE), the
-linear model − 0.01 or 3%.
+as a person would type them, and is one line of the results; a line that is there is not made again. Train
+itself fits the baselines, on the same rows. The table of means over splits is also written beside the
+results, as .md. Exit code 1 where a mean misses a target: gradient boosting − 0.005 (AUC, accuracy) or 2%
+(RMSE), the linear model − 0.01 or 3%.
 
 Hardware: any. Duration: 40 CPU seconds a small table and split, some minutes for the three large ones.
 """

@@ -11,7 +11,6 @@ def get_config() -> base.Config:
         "--config.train.steps=100",
         "--config.optimizer.learning_rate=0.003",
         "--config.optimizer.warmup_part=0.1",
-        "--config.optimizer.warmup_steps=0",
         "--config.evaluation.every_epochs=100",
     )
     config.gate.rule = "non_inferiority"  # one more day makes a model newer, and hardly better

@@ -91,7 +91,7 @@ def wide_deep(
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
       outputs: numbers predicted for each example.
       embedding: size of a category's or word's embedding.
-      frequencies: periodic features of each number in the deep part.
+      frequencies: periodic features of each number in the deep part; 0: the numbers alone.
       hidden: units of each hidden layer of the deep part.
       dropout: fraction of each hidden layer dropped in training.
 
@@ -107,7 +107,8 @@ def wide_deep(
         numbers = keras.Input((numeric,), dtype="float32", name="numeric")
         inputs.append(numbers)
         # float32: an angle of several turns in bfloat16 is off by degrees.
-        deep.append(PeriodicFeatures(frequencies, dtype="float32", name="periodic")(numbers))
+        periodic = PeriodicFeatures(frequencies, dtype="float32", name="periodic")
+        deep.append(periodic(numbers) if frequencies else numbers)
         wide.append(
             keras.layers.Dense(outputs, dtype="float32", use_bias=False, name="wide_numeric")(numbers)
         )

@@ -35,6 +35,7 @@ from pipeline.base.cli.run import run_command
 from pipeline.configs import base
 from pipeline.data.dataset import window
 from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment import defaults
 
 if TYPE_CHECKING:
     from pipeline.report.comparison import Comparison
@@ -60,8 +61,9 @@ EXIT_FAILS = 1
 def main(argv: Sequence[str]) -> int:
     del argv
     flags_lib.check_local_files({"json": _JSON.value})
-    experiment = config_lib.parse(_CONFIG.value.to_dict(), config_file=flags.FLAGS["config"].config_filename)
     dataset = window.open_window(_DATASET.value)
+    values = defaults.resolve(_CONFIG.value.to_dict(), dataset).values
+    experiment = config_lib.parse(values, config_file=flags.FLAGS["config"].config_filename)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 

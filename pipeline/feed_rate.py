@@ -35,6 +35,7 @@ from pipeline.data.dataset import window
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.feed import scaling
 from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment import defaults
 
 _CONFIG = config.define_config(
     "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it."
@@ -85,9 +86,9 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> int:
     del argv
     _check_flags()
-    data = config_lib.parse(_CONFIG.value.to_dict()).data
     slice_ = scaling.parse_slices(_SLICE.value)
     dataset = window.open_window(_DATASET.value)
+    data = config_lib.parse(defaults.resolve(_CONFIG.value.to_dict(), dataset).values).data
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import (
         files,

@@ -36,7 +36,10 @@ from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.data.dataset import window
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment import defaults
+from pipeline.training.experiment.config import Experiment
 from pipeline.training.state.workdir import existing
 
 if TYPE_CHECKING:
@@ -89,22 +92,24 @@ def _comparisons() -> "Iterator[Comparison]":
     from pipeline.training.experiment.restore import restore_model
     from pipeline.training.parity import layers, subject, updates
 
-    experiment = (
-        config_lib.parse(_CONFIG.value.to_dict(), config_file=flags.FLAGS["config"].config_filename)
-        if _CONFIG.value
-        else None
-    )
+    dataset = window.open_window(_DATASET.value) if _CONFIG.value else None
+    experiment = _experiment(dataset) if dataset else None
     many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
     one = strategy.create("one_device", logical_devices=updates.PARTS)
     run = restore_model(pathlib.Path(_WORKDIR.value)) if _WORKDIR.value else None
     if run:
         compared = subject.of_run(run, moved_to=_DATASET.value)
     else:
-        compared = subject.of_experiment(experiment, window.open_window(_DATASET.value))
+        compared = subject.of_experiment(experiment, dataset)
     yield layers.compare(compared)
     yield from updates.compare(compared, one, many)
     if run:
         yield parity.compare(run)
+
+
+def _experiment(dataset: Dataset) -> Experiment:
+    values = defaults.resolve(_CONFIG.value.to_dict(), dataset).values
+    return config_lib.parse(values, config_file=flags.FLAGS["config"].config_filename)
 
 
 def _check_flags() -> None:

@@ -22,6 +22,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     signals.handle_signals()
 
+import functools
 import pathlib
 import shlex
 import sys
@@ -37,11 +38,14 @@ from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.configs import base
 from pipeline.data.dataset import selection, window
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.report import terminal
 from pipeline.training.experiment import config as config_lib
-from pipeline.training.experiment import evaluation_splits
+from pipeline.training.experiment import defaults, evaluation_splits
 from pipeline.training.experiment.config import RateScaling
 from pipeline.training.launch import grid, sweep, workers
+from pipeline.training.state import run_record
+from pipeline.training.state.workdir import Workdir
 
 _CONFIG = config.define_config(
     "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it."
@@ -139,16 +143,17 @@ def main(argv: Sequence[str]) -> int:
     del argv
     flags_lib.check_local_files({"json": _JSON.value})
     workdir = flags_lib.local_directory("workdir", _WORKDIR.value)
-    scaling, values = _rate_scaling(), _CONFIG.value.to_dict()
-    experiment = config_lib.parse(scaling.scaled(values), config_file=flags.FLAGS["config"].config_filename)
     dataset = window.open_window(_DATASET.value)
+    resolved = _resolved(_CONFIG.value, dataset)
+    scaling, values = _rate_scaling(dataset), resolved.values
+    experiment = config_lib.parse(scaling.scaled(values), config_file=flags.FLAGS["config"].config_filename)
     selection.selected_ranges(dataset, experiment.data.split)
     evaluation_splits.validation_split(experiment.evaluation, dataset)
     evaluation_splits.final_split(experiment.evaluation, dataset)
     if _SWEEP.value:
         sweep.run(
             grid.points(_SWEEP.value),
-            config_of=_config_of,
+            config_of=functools.partial(_config_of, dataset),
             dataset=dataset,
             root=workdir,
             command=(COMMAND.name, *sys.argv[1:]),
@@ -163,10 +168,11 @@ def main(argv: Sequence[str]) -> int:
         tensorflow_start,  # noqa: F401 - before TensorFlow
     )
     from pipeline.training.engine import cluster, trace
-    from pipeline.training.report.findings import verdict
+    from pipeline.training.report.findings import improving, verdict
     from pipeline.training.report.reporter import summary
     from pipeline.training.run import run
     from pipeline.training.state import goodput
+    from pipeline.training.state.workdir import read_history
 
     logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
     request = run.Request(
@@ -182,6 +188,7 @@ def main(argv: Sequence[str]) -> int:
         data_service=tuple(_DATA_SERVICE.value),
         warm_start=_warm_start(),
         baseline=_BASELINE.value,
+        defaults=resolved.lines,
         learning_rate=scaling.summary(values),
         profile_steps=trace.parsed(_PROFILE_STEPS.value),
         command=f"python -m pipeline.train {shlex.join(map(_public, sys.argv[1:]))}",
@@ -191,7 +198,8 @@ def main(argv: Sequence[str]) -> int:
     if _JSON.value and cluster.is_chief():
         files.write_json(_JSON.value, metrics)
     export = (f"--workdir={request.workdir}", f"--output={request.workdir / 'export'}")
-    notes = "".join(f"note: {finding}\n" for finding in verdict(metrics))
+    found = (*verdict(metrics), *improving(read_history(Workdir(workdir).history)))
+    notes = "".join(f"note: {finding}\n" for finding in found)
     print(
         f"{terminal.broken(summary(metrics))}\n{terminal.broken(notes)}"
         f"report: {request.workdir / 'report.html'}\n"
@@ -210,16 +218,23 @@ def _warm_start() -> pathlib.Path | None:
     return flags_lib.local_directory("warm_start", _WARM_START.value) if _WARM_START.value else None
 
 
-def _config_of(point: grid.Point) -> config_lib.Values:
+def _resolved(values: base.Config, dataset: Dataset) -> defaults.Resolved:
+    """The config for this dataset, and for the weights that the run begins with."""
+    before = run_record.read(Workdir(start).run) if (start := _warm_start()) else None
+    return defaults.resolve(values.to_dict(), dataset, begins_with=before.config if before else None)
+
+
+def _config_of(dataset: Dataset, point: grid.Point) -> config_lib.Values:
     """The config of a run of a sweep, as its run.json has it."""
-    swept = config.swept(_CONFIG.value, point.values)
-    return config_lib.as_json(_rate_scaling().scaled(swept.to_dict()))
+    swept = _resolved(config.swept(_CONFIG.value, point.values), dataset)
+    return config_lib.as_json(_rate_scaling(dataset).scaled(swept.values))
 
 
-def _rate_scaling() -> RateScaling:
-    is_used = _LR_SCALING.value == config_lib.LINEAR
-    of_file = config.config_of_file(flags.FLAGS["config"]).global_batch if is_used else 0
-    return RateScaling(how=_LR_SCALING.value, file_batch=of_file)
+def _rate_scaling(dataset: Dataset) -> RateScaling:
+    if _LR_SCALING.value != config_lib.LINEAR:
+        return RateScaling()
+    of_file = _resolved(config.config_of_file(flags.FLAGS["config"]), dataset)
+    return RateScaling(how=config_lib.LINEAR, file_batch=of_file.values["global_batch"])
 
 
 def _launch(global_batch: int) -> int:

@@ -17,6 +17,15 @@ def value_at(values: Values, key: str) -> object:
     return functools.reduce(operator.getitem, key.split("."), values)
 
 
+def with_values(values: Values, changes: Mapping[str, object]) -> dict[str, object]:
+    """Returns the values with others at some dotted keys."""
+    changed = dict(values)
+    for key, value in changes.items():
+        group, _, rest = key.partition(".")
+        changed[group] = with_values(changed[group], {rest: value}) if rest else value
+    return changed
+
+
 def leaves(values: Values, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yields dotted keys and values: ("optimizer.name", "adamw"). Lists and empty sections stay whole."""
     for name, value in values.items():

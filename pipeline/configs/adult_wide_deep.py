@@ -21,5 +21,6 @@ def get_config() -> base.Config:
     }
     config.train.epochs = 8.0
     config.optimizer.learning_rate = 1e-3
+    config.optimizer.warmup_steps = 100
     config.optimizer.weight_decay = 1e-2
     return config

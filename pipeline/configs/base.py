@@ -1,4 +1,7 @@
-"""What every experiment can set, with defaults. An override must have the type of its default."""
+"""What every experiment can set, with defaults. An override must have the type of its default.
+
+get_config() gives numbers; by_rules() leaves some of them to the dataset's rows, for configs of any data.
+"""
 
 import dataclasses
 
@@ -17,7 +20,7 @@ def get_config() -> Config:
     config = Config()
 
     config.seed = 0  # of weights, order and augmentation
-    config.global_batch = 128  # examples a step, over all replicas
+    config.global_batch = 128  # examples a step, over all replicas; 0: by the rows
 
     # `name` is one of models/registry.py, module:function of your own, keras.applications:NAME,
     # keras_hub:NAME or a .keras file; the rest are that function's own keyword arguments, as in
@@ -48,13 +51,15 @@ def get_config() -> Config:
     config.train = {}
     config.train.split = "train"  # or a part: train[:90%], train[1000:], train+validation
     config.train.weight = 1.0  # of --dataset in a mixture
-    config.train.epochs = 10.0  # passes over the data
+    config.train.epochs = 10.0  # passes over the data; 0: by the rows
     config.train.steps = 0  # 0: as many as the epochs take
     config.train.steps_per_loop = 32  # steps the device runs by itself; 32 gave 1.3x on a small model
     config.train.log_every_steps = 100  # steps between points of the curves
     config.train.checkpoint_every_steps = 1_000  # also at the end of every epoch
     config.train.checkpoints_kept = 3  # the latest ones
-    config.train.keep_best = ""  # also the best one by this number, such as val_loss or val_auc
+    # Also the best one by this number, such as val_loss or val_auc, which is then what is evaluated and
+    # exported in the end; auto: val_loss, where there is a validation.
+    config.train.keep_best = ""
     config.train.micro_batches = 1  # equal parts of a replica's batch, one at a time in memory
     config.train.on_bad_step = "stop"  # where a loss is not finite; or skip, or roll_back (docs/training.md)
     config.train.bad_steps_allowed = 10  # skipped, or times rolled back; then the run stops
@@ -70,8 +75,8 @@ def get_config() -> Config:
     config.optimizer.learning_rate = 1e-3  # the largest, after the warm-up
     # cosine or linear (to 0 at the end), rsqrt, constant, a class of keras.optimizers.schedules, or code
     config.optimizer.schedule = "cosine"
-    config.optimizer.warmup_steps = 100  # of a learning rate that rises
-    config.optimizer.warmup_part = 0.0  # of the run, such as 0.05, in place of warmup_steps
+    config.optimizer.warmup_part = 0.05  # of the run, in which the learning rate rises
+    config.optimizer.warmup_steps = 0  # the same in steps, in place of warmup_part
     config.optimizer.clip_norm = 0.0  # of all gradients together, over all replicas; 0: as long as they are
     config.optimizer.ema = 0.0  # decay of averages of the weights, which are evaluated and exported; 0: none
     config.optimizer.weight_decay = 1e-4  # all but adam
@@ -80,9 +85,10 @@ def get_config() -> Config:
     config.optimizer.rates = ()  # times the learning rate, by variable: (('logits/*', 10.0),); first match
 
     config.evaluation = {}
-    config.evaluation.split = "validation"  # evaluated after epochs; skipped where there is none
-    config.evaluation.every_epochs = 1  # epochs between evaluations
-    config.evaluation.final_split = ""  # evaluated at the end; empty: test, else validation
+    # Evaluated after epochs; skipped where there is none. auto: a tenth of train takes its place.
+    config.evaluation.split = "validation"
+    config.evaluation.every_epochs = 1  # epochs between evaluations; 0: by the length of the run
+    config.evaluation.final_split = ""  # evaluated at the end; empty: test, else that of after epochs
     config.evaluation.global_batch = 512  # most examples of an evaluation step
     config.evaluation.metrics = ()  # beside the task's, such as ('f1', 'precision@0.3'); see docs/training.md
 
@@ -93,4 +99,13 @@ def get_config() -> Config:
     # Where the run is followed besides: mlflow, wandb, hparams, openlineage, or your own, as module:Class.
     # E.g. ({"class_name": "mlflow", "config": {"tracking_uri": "http://localhost:5000"}},)
     config.observers = ()
+    return config
+
+
+def by_rules() -> Config:
+    """As above, but for what pipeline/training/experiment/defaults.py decides by the rows of the dataset."""
+    config = get_config()
+    left = {"global_batch": 0, "train.epochs": 0.0, "train.keep_best": "auto"}
+    left |= {"evaluation.split": "auto", "evaluation.every_epochs": 0}
+    config.update_from_flattened_dict(left)
     return config

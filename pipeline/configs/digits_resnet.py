@@ -18,5 +18,6 @@ def get_config() -> base.Config:
     config.train.epochs = 25.0
     config.train.log_every_steps = 20
     config.evaluation.every_epochs = 5
+    config.optimizer.warmup_steps = 100
     config.optimizer.learning_rate = 4e-3
     return config

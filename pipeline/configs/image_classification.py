@@ -3,6 +3,7 @@ r"""Any folder of images that holds one folder a class; the data sets the sizes.
   python -m pipeline.train --config=pipeline/configs/image_classification.py --dataset=DATASET \
       --workdir=WORKDIR
 
+Batch and evaluations follow from the number of images (docs/training.md, "Defaults by rules").
 Where the images differ in size, say what to resize them to: --config.image_size=224,224
 
 Hardware: a GPU or TPU for photographs; 2 CPU cores are enough for images of 28x28 pixels.
@@ -12,7 +13,7 @@ from pipeline.configs import base
 
 
 def get_config() -> base.Config:
-    config = base.get_config()
+    config = base.by_rules()
     config.model = {
         "name": "resnet",
         "widths": (32, 64, 128, 256),

@@ -18,6 +18,7 @@ def get_config() -> base.Config:
     config.augmentation.rotate_degrees = 10.0
     config.train.epochs = 12.0
     config.optimizer.learning_rate = 3e-3
+    config.optimizer.warmup_steps = 100
     config.optimizer.weight_decay = 0.05
     config.optimizer.ema = 0.998
     return config

@@ -1,5 +1,8 @@
 r"""Any dataset of numbers, categories and text: classification or regression; the data sets the sizes.
 
+Batch, length and evaluations follow from the rows (docs/training.md, "Defaults by rules"); a value that is
+named here or on the command line wins.
+
   python -m pipeline.train --config=pipeline/configs/tabular.py --dataset=DATASET --workdir=WORKDIR
 
 A start to improve on: --config.model.hidden=512,256 --config.model.dropout=0.2 --config.train.epochs=20
@@ -11,12 +14,11 @@ from pipeline.configs import base
 
 
 def get_config() -> base.Config:
-    config = base.get_config()
-    config.global_batch = 256
+    config = base.by_rules()
     config.model = {
         "name": "wide_deep",
         "embedding": 16,
-        "frequencies": 8,
+        "frequencies": -1,  # by the rows
         "hidden": (256, 128),
         "dropout": 0.3,
     }

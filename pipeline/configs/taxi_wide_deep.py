@@ -20,5 +20,6 @@ def get_config() -> base.Config:
         "dropout": 0.5,
     }
     config.train.epochs = 8.0
+    config.optimizer.warmup_steps = 100
     config.optimizer.weight_decay = 1e-2
     return config

@@ -7,6 +7,7 @@ runtimes, and `export.json`, which names every file with its SHA-256.
 
 import contextlib
 import dataclasses
+import functools
 import json
 import pathlib
 import shutil
@@ -85,41 +86,54 @@ def export_model(
     records.check_new(output)
     staging = output.with_name(f".{output.name}.staging")
     staging.mkdir(parents=True, exist_ok=True)
-    with files.hold_directory(staging, thing=f"--output={output}"), directories.staged(staging):
+    held = files.hold_directory(staging, thing=f"--output={output}")
+    with held, directories.staged(staging), fresh_process(staging) as replayed:
         records.check_new(output)  # again: an export that held it may just have ended
         converted = _write(trained, staging, examples, formats)
-        in_keras = _kept_if_it_loads(keras_file.save(trained.model, staging), staging)
+        refusal = keras_file.save(trained.model, staging)
+        in_keras = _kept_if_it_loads(replayed(), refusal, staging)
         document = _write_contents(trained, staging, {"keras": in_keras, **converted})
         directories.rename(staging, output)
     return document
 
 
-def replay_in_fresh_process(directory: pathlib.Path) -> dict:
-    """Replays an export in a new Python process; returns what that found of `model.keras`.
+@contextlib.contextmanager
+def fresh_process(directory: pathlib.Path) -> Iterator[Callable[[], dict]]:
+    """Starts a Python process, which imports TensorFlow while this one writes the export to `directory`.
 
-    Raises:
-      InputError: the process does not get the golden predictions, bit for bit.
+    Yields a function () → what the process, which replays the export now, found of `model.keras`. It raises
+    InputError where the process does not get the golden predictions, bit for bit.
     """
     command = [sys.executable, "-m", replay.__name__, str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last_line = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    try:
+        yield functools.partial(_replayed, process)
+    finally:
+        process.kill()  # one that has ended, too
+        process.communicate()
+
+
+def _replayed(process: subprocess.Popen) -> dict:
+    output, errors = process.communicate()  # closes its stdin, which it waits for
+    if process.returncode:
+        last_line = (errors.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
         raise InputError(
             "export",
             received=last_line.removeprefix("error: "),
             expected="the same predictions from a fresh process as from the graph in memory",
             action="Do not use this model; nothing was written. Please report this with the schema.",
         )
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(output.splitlines()[-1])
 
 
-def _kept_if_it_loads(refusal: str, directory: pathlib.Path) -> dict:
-    """Replays the export; removes `model.keras` unless it passes. Returns what export.json says of it.
+def _kept_if_it_loads(found: dict, refusal: str, directory: pathlib.Path) -> dict:
+    """Removes `model.keras` where it did not pass the replay. Returns what export.json says of it.
 
     Args:
+      found: by the replay.
       refusal: why Keras did not save it; empty: it did.
     """
-    found = replay_in_fresh_process(directory)
     if refusal:
         return {"left_out": refusal}
     if "left_out" in found:

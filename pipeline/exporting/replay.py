@@ -1,7 +1,8 @@
 """Replays the golden batch of an exported model in this process: `python -m pipeline.exporting.replay DIR`.
 
 The export runs it in a fresh process, where no layer, table or policy of the training process can help the
-SavedModel, or Keras with `model.keras`. The last line that it prints is what it found of that file, as JSON.
+SavedModel, or Keras with `model.keras`. It begins when its stdin ends: until then the export is being
+written. The last line that it prints is what it found of `model.keras`, as JSON.
 """
 
 import json
@@ -94,6 +95,7 @@ def _compare(signature: str, outputs: Mapping[str, tf.Tensor], expected: Mapping
 
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
+    sys.stdin.read()
     print(json.dumps(replay(pathlib.Path(argv[1]))))
 
 

@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from pipeline.base.cli import config
 from pipeline.base.errors import InputError, did_you_mean
-from pipeline.base.values import Rule, Values, broken_rules, section
+from pipeline.base.values import Rule, Values, broken_rules, section, with_values
 from pipeline.exporting import runtimes
 from pipeline.gate.rules import GateRules
 from pipeline.publishing.remote import cloud_storage
@@ -28,7 +28,7 @@ from pipeline.retraining.parity_result import ParityLimits
 from pipeline.retraining.records import Root
 from pipeline.serving.result import Limits
 from pipeline.training.experiment import config as experiment_lib
-from pipeline.training.experiment import model_code
+from pipeline.training.experiment import defaults, model_code
 
 LATER, SPLIT = "later", "split"
 SCRATCH, CHAMPION = "scratch", "champion"
@@ -351,7 +351,11 @@ def _code(path: pathlib.Path, flags: Sequence[str]) -> list[object]:
     given = (flag.lstrip("-").removeprefix("config.") for flag in flags if flag.startswith("--config."))
     values = dict(each.split("=", 1) for each in given if "=" in each)
     whole = config.swept(_experiment(path), values, flag="config.train.flags")
-    records = model_code.records(experiment_lib.parse(whole.to_dict(), config_file=str(path)))
+    values = whole.to_dict()
+    experiment_lib.check_keys(values)
+    # What is left to the rows is no code. Each cycle decides it: a growing window changes nothing here.
+    known = with_values(values, defaults.by_rows(values, rows=1, is_validated=False))
+    records = model_code.records(experiment_lib.parse(known, config_file=str(path)))
     places = ("folder", "file")
     return [
         [name, {key: each for key, each in record.items() if key not in places}]

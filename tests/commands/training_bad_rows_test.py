@@ -133,7 +133,9 @@ def test_two_workers_roll_back_to_the_checkpoint_that_one_takes(dataset, tmp_pat
     config = tabular.get_config()
     config.update_from_flattened_dict(changes)
     one = {"strategy": "one_device", "precision": "float32"}
-    alone = run.train(Request(experiment=parsed(config), dataset=dataset, workdir=tmp_path / "1", **one))
+    alone = run.train(
+        Request(experiment=parsed(config, dataset), dataset=dataset, workdir=tmp_path / "1", **one)
+    )
     told = ("--config=pipeline/configs/tabular.py", f"--dataset={dataset.directory}", "--precision=float32")
     where = (f"--workdir={tmp_path / '2'}", f"--json={tmp_path / '2.json'}", "--workers=2")
     overridden = [f"--config.{key}={value}" for key, value in changes.items()]

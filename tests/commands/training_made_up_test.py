@@ -14,7 +14,7 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.preprocessing.preprocess import ModelInputs
 from pipeline.data.schema.feature_types import LABEL_TASKS, Label, LabelTask, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.exporting import export, replay, scoring
+from pipeline.exporting import export, scoring
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import restore
 from pipeline.training.experiment.model import build_model
@@ -23,6 +23,7 @@ from pipeline.training.state import workdir as files
 from pipeline.training.tasks.registry import TASKS, task_of
 from pipeline.training.tasks.task import LOSS, Metric, Task
 from tests.shared.parsed import parsed
+from tests.shared.replayed_here import replay_here
 from tests.shared.small_run import small_config
 from tests.shared.tiny_dataset import write_dataset
 
@@ -133,7 +134,7 @@ def test_supplied_both_train_evaluate_and_export(dataset, request_for, tmp_path,
     assert "test mean error" in page
 
     # A fresh process does not know this test's task.
-    monkeypatch.setattr(export, "replay_in_fresh_process", replay.replay)
+    replay_here(monkeypatch)
     export.export_model(export.trained(restore.restore_model(tmp_path / "run")), tmp_path / "model")
     scored = scoring.score(tmp_path / "model", dataset, split="test", batch=8)
     assert scored["loss"] == pytest.approx(metrics["loss"], rel=1e-5)

@@ -13,7 +13,7 @@ from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import model, optimizer
-from tests.shared.parsed import parsed
+from tests.shared.parsed import parsed_for_any_rows
 
 DIRECTORY = pathlib.Path(base.__file__).parent
 EXPERIMENTS = sorted({path.stem for path in DIRECTORY.glob("*.py")} - {"__init__", "base"})
@@ -27,7 +27,7 @@ def experiment(request: pytest.FixtureRequest) -> types.ModuleType:
 
 
 def test_can_be_built(experiment):
-    asked = parsed(experiment.get_config())
+    asked = parsed_for_any_rows(experiment.get_config())
     schema = Schema(name="any", features=(Label(name="y", classes=("no", "yes")),))
     model.build_model(asked.model, schema=schema, inputs=ANY_INPUTS, precision=FLOAT32)
     optimizer.build(asked.optimizer, [], total_steps=10, precision=FLOAT32)

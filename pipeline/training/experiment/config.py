@@ -194,7 +194,7 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
     Raises:
       InputError: a key is unknown or missing, or a value is none that a run can have.
     """
-    _check_keys(config)
+    check_keys(config)
     _check_values(config)
     values = _frozen({name: value for name, value in config.items() if name not in _SPECS})
     train, seed = values["train"], values["seed"]
@@ -268,7 +268,8 @@ _KEYS: Mapping[str, frozenset[str]] = {
 }
 
 
-def _check_keys(config: Values) -> None:
+def check_keys(config: Values) -> None:
+    """Raises InputError where a key is unknown or missing."""
     for group, known in _KEYS.items():
         prefix = f"{group}." if group else ""
         given = config[group] if group else config
@@ -326,7 +327,7 @@ _RULES: Mapping[str, Rule] = {
     "optimizer.warmup_steps": (lambda value: value >= 0, "0 or more"),
     "optimizer.warmup_part": (
         lambda value: 0 <= value < 1,
-        "a part of the run, from 0 (warmup_steps counts) to below 1, such as 0.05",
+        "a part of the run, from 0 to below 1, such as 0.05",
     ),
     "optimizer.clip_norm": (lambda value: value >= 0, "a positive norm, or 0 for no clipping"),
     "optimizer.ema": (

@@ -2,7 +2,7 @@
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import TEST, TRAIN, VALIDATION, Dataset
-from pipeline.data.dataset.selection import select
+from pipeline.data.dataset.selection import selected_ranges
 from pipeline.training.experiment.config import Evaluation
 
 
@@ -15,18 +15,18 @@ def validation_split(evaluation: Evaluation, dataset: Dataset) -> str:
     name = evaluation.split
     if not name or (name == VALIDATION and VALIDATION not in filled_splits(dataset)):
         return ""
-    select(dataset, name)
+    selected_ranges(dataset, name)
     return name
 
 
 def final_split(evaluation: Evaluation, dataset: Dataset) -> str:
-    """Returns the requested split, or the first there is of test, validation and train.
+    """Returns the requested split, or the first there is of test, validation, what is validated, and train.
 
     Raises:
       InputError: the dataset does not have that split, or its test split is empty: nobody may have seen it.
     """
     if evaluation.final_split:
-        select(dataset, evaluation.final_split)
+        selected_ranges(dataset, evaluation.final_split)
         return evaluation.final_split
     filled = filled_splits(dataset)
     if TEST in dataset.manifest.splits and TEST not in filled:
@@ -37,7 +37,8 @@ def final_split(evaluation: Evaluation, dataset: Dataset) -> str:
             action="Convert more rows, or with other --splits; or evaluate on another split: "
             f"--config.evaluation.final_split={VALIDATION if VALIDATION in filled else TRAIN}",
         )
-    return next(split for split in (TEST, VALIDATION, TRAIN) if split in filled_splits(dataset))
+    first = next((split for split in (TEST, VALIDATION) if split in filled), "")
+    return first or validation_split(evaluation, dataset) or TRAIN
 
 
 def filled_splits(dataset: Dataset) -> dict[str, int]:

@@ -50,15 +50,23 @@ def has_schedule(args: config_lib.Optimizer, total_steps: int) -> bool:
     return not isinstance(_learning_rate(args, total_steps), float)
 
 
-def warmup_warning(args: config_lib.Optimizer, total_steps: int) -> str:
-    """Says that `warmup_steps`, which know no length of a run, take most of it; empty where they do not."""
-    warmup = min(args.warmup_steps, total_steps - 1)
-    if args.warmup_part or 2 * warmup <= total_steps:
+WARMUP_ADVICE = "--config.optimizer.warmup_steps=0 --config.optimizer.warmup_part=0.05 is a part of any run"
+
+
+def warmup_warning(warmup_steps: int, total_steps: int) -> str:
+    """Says that a warm-up of `warmup_steps` takes most of the run; empty where it does not."""
+    warmup = _warmup(warmup_steps, 0.0, total_steps)
+    if 2 * warmup <= total_steps:
         return ""
     return (
-        f"the learning rate rises in {warmup:,} of the {total_steps:,} steps (config.optimizer.warmup_steps="
-        f"{args.warmup_steps}); --config.optimizer.warmup_part=0.05 warms up for a part of any run"
+        f"the learning rate rises in {warmup:,} of the {total_steps:,} steps "
+        f"(config.optimizer.warmup_steps={warmup_steps})"
     )
+
+
+def _warmup(steps: int, part: float, total_steps: int) -> int:
+    """The steps in which the learning rate rises: `steps`, else a part of the run; at least one is left."""
+    return max(0, min(steps or round(part * total_steps), total_steps - 1))
 
 
 def _is_not_decayed(variable: keras.Variable) -> bool:
@@ -125,13 +133,12 @@ def _another(key: str, name: str, made: object, expected: str) -> InputError:
 
 
 def _learning_rate(args: config_lib.Optimizer, total_steps: int) -> _LearningRate:
-    steps = round(args.warmup_part * total_steps) if args.warmup_part else args.warmup_steps
-    warmup = min(steps, total_steps - 1)
-    if args.schedule == "constant" and warmup <= 0:
+    warmup = _warmup(args.warmup_steps, args.warmup_part, total_steps)
+    if args.schedule == "constant" and not warmup:
         return args.learning_rate  # a number, which ReduceLROnPlateau can set
     if args.schedule not in SCHEDULES:
-        return Following(_named_schedule(args, total_steps - max(0, warmup)), warmup=max(0, warmup))
-    return WarmedUp(args.schedule, peak=args.learning_rate, warmup=max(0, warmup), total=total_steps)
+        return Following(_named_schedule(args, total_steps - warmup), warmup=warmup)
+    return WarmedUp(args.schedule, peak=args.learning_rate, warmup=warmup, total=total_steps)
 
 
 def _named_schedule(

@@ -113,7 +113,7 @@ def _schedule(thing: str) -> InputError:
         received="a learning rate that follows a schedule, which no callback can change",
         expected="one that is constant",
         action="Leave this callback out, or set --config.optimizer.schedule=constant "
-        "and --config.optimizer.warmup_steps=0.",
+        "and --config.optimizer.warmup_part=0.",
     )
 
 

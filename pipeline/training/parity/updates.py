@@ -185,7 +185,11 @@ def _optimizer(
 ) -> keras.optimizers.Optimizer:
     """The config's, at its full learning rate from the first step: tiny steps would drown in rounding."""
     args = dataclasses.replace(
-        subject.experiment.optimizer, schedule="constant", warmup_steps=0, clip_norm=clip_norm
+        subject.experiment.optimizer,
+        schedule="constant",
+        warmup_steps=0,
+        warmup_part=0.0,
+        clip_norm=clip_norm,
     )
     return optimizer_lib.build(args, variables, total_steps=_STEPS, precision=FLOAT32)
 

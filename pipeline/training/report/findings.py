@@ -9,6 +9,7 @@ from pipeline.data.dataset.manifest import TRAIN
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.report import formats
 from pipeline.report.section import Finding, Section
+from pipeline.training.experiment.optimizer import WARMUP_ADVICE, warmup_warning
 from pipeline.training.report.baselines import losses
 from pipeline.training.report.inputs import ReportInputs, as_float, curve
 from pipeline.training.report.results import confusion, majority, prior_loss
@@ -20,13 +21,20 @@ _MISSING_LIMIT = 0.5
 _MAX_NAMES = 6
 _AFTER_BEST = 2  # evaluations: one alone may be chance
 _RISE = 0.01  # of the best loss
+_EXPORTED = "The best step is what is exported"
+_TO_EXPORT = "--config.train.keep_best=val_loss exports the best step"
+_EVALUATIONS = 4  # fewer do not tell how a run goes on
+_LATE = 0.75  # the part of the evaluations after which a gain is a late one
+_LATE_GAIN = 0.1  # of the whole
 
 
 def findings_section(inputs: ReportInputs) -> Section | None:
     """The findings as a list; None where there are none."""
     findings = [
         *_training(inputs),
-        *overfitting(inputs.history),
+        *overfitting(inputs.history, is_best_kept=bool(_config(inputs.run, "train").get("keep_best"))),
+        *improving(inputs.history),
+        *late_start(inputs.run),
         *verdict(inputs.evaluation),
         *losses(inputs.baselines),
         *_data(inputs),
@@ -50,7 +58,39 @@ def verdict(evaluation: Mapping) -> Iterator[Finding]:
         yield from _loss(as_float(evaluation.get("loss")), prior_loss(counts))
 
 
-def overfitting(history: tuple[Mapping, ...]) -> Iterator[Finding]:
+def _config(run: Mapping, section: str) -> Mapping:
+    return run.get("config", {}).get(section, {})
+
+
+def improving(history: Sequence[Mapping]) -> Iterator[Finding]:
+    """Says that a run stopped while its validation still got better; nothing where it did not.
+
+    It did where the last evaluation is the best one, and the last quarter gained more than a tenth of what
+    the whole run did, and more than 1% of the loss.
+
+    Args:
+      history: as for `overfitting`.
+    """
+    losses = np.asarray(curve(history, LOSS.key, validation=True)[1])
+    if len(losses) < _EVALUATIONS or not np.isfinite(losses).all() or losses.argmin() < len(losses) - 1:
+        return
+    before, last = losses[int(_LATE * (len(losses) - 1))], losses[-1]
+    if before - last > max(_LATE_GAIN * (losses[0] - last), _RISE * abs(last)):
+        yield Finding(
+            text=f"Training stopped while validation still got better (loss {formats.number(before)}, then "
+            f"{formats.number(last)} in the last quarter).",
+            advice="Train longer, with more --config.train.epochs or --config.train.steps.",
+        )
+
+
+def late_start(run: Mapping) -> Iterator[Finding]:
+    """Says that the warm-up took most of the run, of which this is run.json."""
+    steps, total = _config(run, "optimizer").get("warmup_steps"), run.get("total_steps")
+    if steps and total and (text := warmup_warning(steps, total)):
+        yield Finding(text=f"{text[0].upper()}{text[1:]}.", advice=f"{WARMUP_ADVICE}.")
+
+
+def overfitting(history: Sequence[Mapping], *, is_best_kept: bool = False) -> Iterator[Finding]:
     """Says since which step validation got worse while training got better; nothing where it did not happen.
 
     It happened where all evaluations after the best one, two at least, have a loss more than 1% above it,
@@ -72,12 +112,13 @@ def overfitting(history: tuple[Mapping, ...]) -> Iterator[Finding]:
             text=f"Validation got worse from step {formats.count(int(steps[best]))} on (loss "
             f"{formats.number(losses[best])}, then {formats.number(losses[-1])}) while training got better "
             f"({formats.number(at_best)}, then {formats.number(at_end)}).",
-            advice="The model learns the training examples by heart. --config.train.keep_best=val_loss "
-            "exports the best step; fewer steps, more weight decay or dropout, or more data help.",
+            advice="The model learns the training examples by heart. "
+            f"{_EXPORTED if is_best_kept else _TO_EXPORT}; fewer steps, more weight decay or dropout, or "
+            "more data help.",
         )
 
 
-def _trained(history: tuple[Mapping, ...], *, until: float) -> float:
+def _trained(history: Sequence[Mapping], *, until: float) -> float:
     """The last training loss that was logged up to a step; NaN where none was."""
     before = [loss for step, loss in zip(*curve(history, LOSS.key), strict=True) if step <= until]
     return before[-1] if before else np.nan

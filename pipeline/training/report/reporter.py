@@ -30,6 +30,8 @@ from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
+_REPORT_EVERY_S = 10.0  # the page of a run under way: to write it takes 0.1 s
+
 
 class Reporter:
     """Only the chief of a cluster has one.
@@ -54,6 +56,7 @@ class Reporter:
         self._workdir = workdir
         self._clock = clock
         self._start = clock() - (before.seconds if before else 0.0)
+        self._next_report = clock()
         started = before.started if before else ""
         started = started or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         lengthened = before.lengthened if before else ()
@@ -71,7 +74,12 @@ class Reporter:
         self._progress.show(point)
         if "validation" in point:
             self._write_record(point["step"])
+            self._report_at_times()
+
+    def _report_at_times(self) -> None:
+        if self._clock() >= self._next_report:
             write_report(self._workdir.path)
+            self._next_report = self._clock() + _REPORT_EVERY_S
 
     @property
     def record(self) -> RunRecord:

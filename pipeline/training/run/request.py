@@ -41,6 +41,7 @@ class Request:
     warm_start: pathlib.Path | None = None  # working directory of the run that gives the first weights
     baseline: bool = False  # whether simple models are fitted at the end, to compare with
     learning_rate: str = ""  # and how it came about, in words
+    defaults: tuple[str, ...] = ()  # lines on what the config left to rules
 
 
 def describe(

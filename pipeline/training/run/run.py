@@ -40,7 +40,8 @@ from pipeline.training.run.attribution import attribution_of
 from pipeline.training.run.parts import Measures, Run
 from pipeline.training.run.request import Request
 from pipeline.training.run.setup import Setup, decide
-from pipeline.training.state import checkpoints, continuation, golden, goodput, run_record
+from pipeline.training.state import checkpoints as checkpoints_lib
+from pipeline.training.state import continuation, golden, goodput, run_record
 from pipeline.training.state import start as start_lib
 from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.goodput import GoodputLog
@@ -102,7 +103,7 @@ def _is_done(setup: Setup, before: RunRecord) -> bool:
         before.finished
         and before.total_steps == setup.record.total_steps
         and all((workdir.path / name).exists() for name in before.files)
-        and checkpoints.is_sound(workdir.checkpoints, before.steps)
+        and checkpoints_lib.is_sound(workdir.checkpoints, before.steps)
     )
 
 
@@ -127,19 +128,36 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog, observer
         reporter, step = _steps(
             run, before, checkpoints, goodput_log, measures, observers, check_input=watched.check
         )
+        evaluated = _take_best(run, checkpoints, step)
     predictions = Predictions() if run.is_chief and _has_baselines(run) else None
     with run.averaged():
         evaluate = timed(goodput_log, "evaluation", run.evaluate)
-        metrics = evaluate(run.setup.final_split, seen=predictions or ignored)
+        metrics = evaluate(run.setup.final_split, seen=predictions or ignored) | {"step": evaluated}
     watched.check()
     strategy.leave_together(run.setup.strategy)
     if reporter:
         timed(goodput_log, "report", _write_baselines)(run, predictions)
         print(terminal.broken(f"{checkpoints.cost}\n{measures.line()}"), flush=True)
+        if evaluated != step:
+            print(
+                f"evaluated  step {evaluated:,}, the best by {run.setup.experiment.train.keep_best}",
+                flush=True,
+            )
         goodput_log.write()  # the page shows it
         timed(goodput_log, "report", reporter.finish)(step, metrics)
         timed(goodput_log, "report", observers.finished)(step, metrics, run.setup.workdir.path / FILE_NAME)
     return metrics
+
+
+def _take_best(run: Run, checkpoints: Checkpoints, step: int) -> int:
+    """Gives the model the best weights, where the run keeps them, as an export does; returns their step."""
+    kept = checks.kept_best(run.setup.experiment, run.setup.dataset.schema.label)
+    root = run.setup.workdir.checkpoints
+    best = next(iter(kept.best_first(checkpoints_lib.newest_first(root))), None)
+    if best is None or best.step == step:
+        return step
+    restored, _ = checkpoints.restore(choice=checkpoints_lib.BEST)
+    return restored
 
 
 def _steps(

@@ -116,6 +116,7 @@ def decide(request: Request) -> Setup:
     lines: list[str] = []
     say = lines.append
     _announce_dataset(dataset, experiment.data, say)
+    lines += request.defaults
     start = _start(request, workdir, before, say)
     source, init = _source(request, workdir, before, say) if start is None else (None, {})
     statistics = _statistics(start, dataset)
@@ -319,7 +320,8 @@ def _cadence(experiment: Experiment, selections: Mapping[str, Selection], say: _
         log_every_steps=train.log_every_steps,
         checkpoint_every_steps=train.checkpoint_every_steps,
     )
-    _warn(optimizer.warmup_warning(experiment.optimizer, steps), say)
+    if warning := optimizer.warmup_warning(experiment.optimizer.warmup_steps, steps):
+        _warn(f"{warning}; {optimizer.WARMUP_ADVICE}", say)
     _warn(data_lib.repetition(data.global_batch, rows), say)
     return cadence
 

@@ -7,12 +7,13 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.dataset.manifest import open_dataset
-from pipeline.exporting import export, replay, scoring
+from pipeline.exporting import export, scoring
 from pipeline.feed import measure
 from pipeline.training.experiment import restore
 from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from tests.shared.parsed import parsed
+from tests.shared.replayed_here import replay_here
 from tests.shared.rewritten import recording
 from tests.shared.small_run import small_config, write_small_dataset
 
@@ -25,7 +26,7 @@ def rewritten() -> Iterator[list[pathlib.Path]]:
 
 @pytest.mark.slow  # tests/unit/data/input/batches_test.py looks at what training and evaluation read
 def test_training_evaluation_and_export_rewrite_nothing(tmp_path, monkeypatch, rewritten):
-    monkeypatch.setattr(export, "replay_in_fresh_process", replay.replay)
+    replay_here(monkeypatch)
     config = small_config()
     config.train.steps = 2
     dataset = write_small_dataset(tmp_path / "1.0.0")

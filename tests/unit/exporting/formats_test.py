@@ -21,10 +21,11 @@ from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.feature_types import Image, Label, Numeric, Text
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
-from pipeline.exporting import export, keras_file, replay, runtimes
+from pipeline.exporting import export, keras_file, runtimes
 from pipeline.exporting.export import Trained
 from pipeline.exporting.formats import TOLERANCE
 from tests.shared.people import small_model, write_people
+from tests.shared.replayed_here import replay_here
 from tests.shared.tiny_dataset import write_dataset
 
 FORMATS = tuple(runtimes.RUNTIMES)
@@ -44,7 +45,7 @@ assert not {"pipeline", "models"} & set(sys.modules)
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process with TensorFlow of its own would be most of the time; export_test.py has one."""
-    monkeypatch.setattr(export, "replay_in_fresh_process", replay.replay)
+    replay_here(monkeypatch)
 
 
 def needs_converters() -> None:

@@ -10,9 +10,10 @@ from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
-from pipeline.exporting import export, replay, scoring
+from pipeline.exporting import export, scoring
 from pipeline.exporting.export import Trained
 from pipeline.exporting.raw_inputs import raw_names, renamed
+from tests.shared.replayed_here import replay_here
 from tests.shared.tiny_dataset import write_dataset
 
 UGLY = ("Größe (m²)", "Age", "age", "class", "self", "a b", "a_b", "数", "price.eur", "2024", "-", "m²")
@@ -65,7 +66,7 @@ def test_a_model_of_features_with_such_names_is_exported_and_scored(
         step=1,
     )
     # A process of its own, with TensorFlow, would be most of the time.
-    monkeypatch.setattr(export, "replay_in_fresh_process", replay.replay)
+    replay_here(monkeypatch)
     document = export.export_model(trained, tmp_path / "model")
     assert document["renamed_in_raw"] == renamed(schema)
     assert scoring.score(tmp_path / "model", dataset, split="test", batch=7)["examples"] == 20

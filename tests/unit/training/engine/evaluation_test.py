@@ -1,5 +1,7 @@
 """Every example counts once, whatever the batch and the number of replicas."""
 
+from collections.abc import Callable, Iterable
+
 import keras
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from sklearn import metrics as sk
 from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.statistics import loading
+from pipeline.training.engine import evaluation
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.evaluation import Evaluator
 from pipeline.training.experiment import metrics as metrics_lib
@@ -33,11 +36,18 @@ def evaluated(dataset) -> list[dict]:
 
 
 def evaluate(dataset, strategy: tf.distribute.Strategy, largest_batch: int) -> dict:
+    evaluator = evaluator_of(dataset, strategy, largest_batch)
+    metrics = evaluator("test")
+    assert evaluator("test") == metrics
+    return metrics
+
+
+def evaluator_of(dataset, strategy: tf.distribute.Strategy, largest_batch: int) -> Evaluator:
     preprocess = Preprocess(dataset.schema, loading.load(dataset)["train"])
     with strategy.scope():
         numbers = keras.Input((preprocess.inputs.numeric,), name="numeric")
         model = keras.Model([numbers], keras.layers.Dense(1, kernel_initializer="ones")(numbers))
-    evaluator = Evaluator(
+    return Evaluator(
         strategy,
         model,
         schema=dataset.schema,
@@ -46,9 +56,6 @@ def evaluate(dataset, strategy: tf.distribute.Strategy, largest_batch: int) -> d
         largest_batch=largest_batch,
         metrics=metrics_lib.build(METRICS, dataset.schema.label),
     )
-    metrics = evaluator("test")
-    assert evaluator("test") == metrics
-    return metrics
 
 
 @pytest.mark.parametrize("way", range(len(WAYS)))
@@ -71,3 +78,20 @@ def test_metrics_do_not_depend_on_the_replicas(evaluated):
     for other in others:
         assert other["loss"] == pytest.approx(one["loss"], rel=1e-6)
         assert other["confusion_matrix"] == one["confusion_matrix"]
+
+
+@pytest.mark.parametrize(("kept_bytes", "times"), [(64 << 20, 1), (500, 2)])
+def test_a_small_split_is_read_once(dataset, monkeypatch, kept_bytes, times):
+    monkeypatch.setattr(evaluation, "_KEPT_BYTES", kept_bytes)
+    evaluator, read = evaluator_of(dataset, strategy_lib.create("one_device"), 32), []
+    monkeypatch.setattr(evaluator, "_distributed_batches", counted(evaluator._distributed_batches, read))
+    assert evaluator("test") == evaluator("test")
+    assert read == ["test"] * times
+
+
+def counted(function: Callable[[str], Iterable], calls: list[str]) -> Callable[[str], Iterable]:
+    def call(split: str) -> Iterable:
+        calls.append(split)
+        return function(split)
+
+    return call

@@ -411,7 +411,9 @@ def partly_frozen() -> keras.Model:
 
 def rated_sgd(model: keras.Model) -> keras.optimizers.Optimizer:
     config = base.get_config()
-    config.optimizer.update(name="sgd", learning_rate=0.01, schedule="constant", warmup_steps=0, momentum=0.0)
+    config.optimizer.update(
+        name="sgd", learning_rate=0.01, schedule="constant", warmup_part=0.0, momentum=0.0
+    )
     config.optimizer.update(weight_decay=0.1, rates=(("head/kernel", 10.0),))
     args = parsed(config).optimizer
     return optimizer_lib.build(args, model.trainable_variables, total_steps=5, precision=FLOAT32)

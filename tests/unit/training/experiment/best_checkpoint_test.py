@@ -86,13 +86,14 @@ def test_a_metric_that_the_config_names_tells_its_way_or_has_to_be_told(config):
 def test_the_best_one_is_kept_and_restored(request_for, tmp_path, config):
     config.train.keep_best, config.train.checkpoints_kept = "val_loss", 1
     config.train.epochs, config.evaluation.every_epochs = 4.0, 3
-    run.train(request_for(tmp_path))
+    metrics = run.train(request_for(tmp_path))
     best = 38  # the end of the third epoch, the only one that is validated
     assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == {"step-00000038", "step-00000050"}
     usual, last = restore.restore_model(tmp_path, checkpoint=""), restore.restore_model(tmp_path)
     assert (usual.step, usual.choice) == (best, f"step {best}, the best by val_loss")
     assert (last.step, last.choice) == (50, "step 50, the last one")
     assert restore.restore_model(tmp_path, checkpoint=str(best)).step == best
+    assert metrics["step"] == best  # what is exported is what is evaluated
     with pytest.raises(
         InputError, match=rf"--checkpoint=7: received checkpoints of the steps {best}, 50 in "
     ):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import log_loss, mean_squared_error, r2_score
 
-from pipeline.training.report.findings import overfitting, verdict
+from pipeline.training.report.findings import improving, late_start, overfitting, verdict
 from pipeline.training.report.results import baseline, majority, mean_rmse, prior_loss
 
 # Answers without features, held against scikit-learn's.
@@ -97,6 +97,50 @@ def test_the_training_loss_is_the_last_before_an_evaluation():
     lines = history([0.9, 0.7, 0.6, 0.5, 0.4, 0.3], [None, 0.6, None, 0.7, None, 0.9])
     (finding,) = overfitting(lines)
     assert "(0.7, then 0.3)" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("is_best_kept", "told"),
+    [(False, "--config.train.keep_best=val_loss exports"), (True, "The best step is what is exported;")],
+)
+def test_the_advice_knows_whether_the_best_step_is_kept(is_best_kept: bool, told: str):
+    lines = history([0.9, 0.7, 0.5, 0.3], [0.8, 0.6, 0.7, 0.9])
+    (finding,) = overfitting(lines, is_best_kept=is_best_kept)
+    assert told in finding.advice
+
+
+# When a run stopped too early, or hardly began.
+
+
+def test_a_run_that_stopped_while_it_got_better_is_told():
+    (finding,) = improving(history([0.9] * 5, [0.9, 0.8, 0.7, 0.6, 0.5]))
+    assert finding.text == (
+        "Training stopped while validation still got better (loss 0.6, then 0.5 in the last quarter)."
+    )
+    assert "--config.train.epochs" in finding.advice
+
+
+@pytest.mark.parametrize(
+    "validated",
+    [
+        [0.9, 0.6, 0.52, 0.51, 0.500],  # a fortieth of the gain
+        [0.504, 0.503, 0.502, 0.501, 0.5],  # within 1%
+        [0.9, 0.8, 0.7, 0.6, 0.61],  # the last one is not the best
+        [0.9, 0.7, 0.5],  # too few
+        [0.9, 0.8, float("nan"), 0.6, 0.5],
+        [None] * 5,
+    ],
+)
+def test_a_run_that_went_its_length_is_not(validated: list):
+    assert list(improving(history([0.9] * len(validated), validated))) == []
+
+
+@pytest.mark.parametrize(("warmup_steps", "said"), [(100, True), (10, False), (0, False)])
+def test_a_warm_up_that_is_most_of_the_run_is_told(warmup_steps: int, said: bool):
+    run = {"config": {"optimizer": {"warmup_steps": warmup_steps}}, "total_steps": 120}
+    told = "The learning rate rises in 100 of the 120 steps (config.optimizer.warmup_steps=100)."
+    assert [each.text for each in late_start(run)] == ([told] if said else [])
+    assert list(late_start({})) == []
 
 
 # What an evaluation tells against a model, or against its split.

@@ -257,6 +257,24 @@ def test_the_best_checkpoint_is_taken_where_one_is_kept(today, tmp_path):
     assert found.start.step == best < 20
 
 
+@pytest.mark.slow
+def test_a_window_that_grew_has_a_batch_of_its_own_and_the_champion_s_weights(tmp_path):
+    config = small_config()
+    config.global_batch, config.train.steps, config.evaluation.split = 0, 20, "auto"
+    small, large = (
+        write_dataset(tmp_path / f"{size}", SCHEMA, {"train": rows(size, seed=1, kinds="abc")})
+        for size in (200, 700)
+    )
+    run.train(request(small, tmp_path / "run", experiment=parsed(config, small)))
+    asked = request(large, tmp_path / "next", experiment=parsed(config, large), warm_start=tmp_path / "run")
+    assert run_record.read(tmp_path / "run" / "run.json").config["global_batch"] == 16
+    assert run_record.read(tmp_path / "run" / "run.json").config["train"]["split"] == "train[:90%]"
+    found = setup.decide(asked)
+    assert (found.cadence.global_batch, found.start.step) == (32, 20)
+    assert (found.validation_split, found.final_split) == ("train[90%:]", "train[90%:]")
+    run.train(asked)
+
+
 def with_another_vocabulary(champion: pathlib.Path, copy: pathlib.Path) -> pathlib.Path:
     """The run, whose statistics count other kinds, as somebody made run.json vouch for."""
     shutil.copytree(champion, copy)

@@ -1,0 +1,182 @@
+"""Defaults by rules: what the rows decide, and what a user's value leaves to decide."""
+
+import json
+import pathlib
+
+import pytest
+
+from pipeline.base.errors import InputError
+from pipeline.base.values import value_at
+from pipeline.configs import adult_wide_deep, base, digits_resnet, mnist_resnet, tabular, taxi_wide_deep
+from pipeline.data.dataset.manifest import Dataset, Manifest, Shard
+from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.schema import Schema
+from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment import defaults
+from pipeline.training.experiment.defaults import resolve
+
+SCHEMA = Schema(name="any", features=(Label(name="y", classes=("no", "yes")),))
+KEYS = ("global_batch", "train.epochs", "train.steps", "evaluation.every_epochs", "train.keep_best")
+
+
+def of_sizes(**splits: int) -> Dataset:
+    """A dataset as far as its manifest goes, which is all that the rules read."""
+    shards = {
+        name: (Shard(path=name, bytes=0, sha256="", records=rows, rows=rows),)
+        for name, rows in splits.items()
+    }
+    manifest = Manifest(
+        name="any",
+        version="1.0.0",
+        layout="rows",
+        schema_fingerprint="",
+        plan_fingerprint="",
+        files=(),
+        rows_read=sum(splits.values()),
+        rows_rejected=0,
+        splits=shards,
+    )
+    return Dataset(directory=pathlib.Path("any"), manifest=manifest, schema=SCHEMA)
+
+
+def chosen(rows: int, *, is_validated: bool = True, **given: object) -> dict[str, object]:
+    config = base.by_rules()
+    config.update_from_flattened_dict({key.replace("__", "."): value for key, value in given.items()})
+    return defaults.by_rows(config.to_dict(), rows=rows, is_validated=is_validated)
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "length", "every"),
+    [
+        (1, 16, (10.0, 1_000), 800),
+        (93, 16, (10.0, 1_000), 8),  # 172 epochs
+        (365, 16, (10.0, 1_000), 2),
+        (576, 32, (10.0, 1_000), 2),
+        (1_600, 64, (10.0, 1_000), 2),
+        (4_095, 128, (10.0, 1_000), 1),
+        (4_096, 256, (10.0, 1_000), 3),
+        (25_599, 256, (10.0, 1_000), 1),
+        (25_600, 256, (10.0, None), 1),  # 1,000 steps as well
+        (10_000_000, 256, (10.0, None), 1),
+    ],
+)
+def test_the_rows_decide(rows, batch, length, every):
+    epochs, steps = length
+    decided = chosen(rows)
+    assert decided == {
+        "global_batch": batch,
+        "train.epochs": epochs,
+        **({"train.steps": steps} if steps else {}),
+        "evaluation.every_epochs": every,
+        "train.keep_best": "val_loss",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ({"global_batch": 50}, {"train.epochs", "train.steps", "evaluation.every_epochs", "train.keep_best"}),
+        ({"train__epochs": 40.0}, {"global_batch", "evaluation.every_epochs", "train.keep_best"}),
+        ({"train__steps": 300}, {"global_batch", "evaluation.every_epochs", "train.keep_best"}),
+        ({"evaluation__every_epochs": 3}, {*KEYS} - {"evaluation.every_epochs"}),
+        ({"train__keep_best": "val_auc"}, {*KEYS} - {"train.keep_best"}),
+        ({"train__keep_best": ""}, {*KEYS} - {"train.keep_best"}),
+    ],
+)
+def test_what_a_user_says_stays(given, left):
+    assert set(chosen(365, **given)) == left
+
+
+def test_a_batch_and_a_length_of_the_user_are_reckoned_with():
+    assert chosen(1_000, global_batch=100, train__steps=600)["evaluation.every_epochs"] == 3  # of 60
+    assert chosen(1_000, global_batch=20)["train.steps"] == 1_000
+    assert "train.steps" not in chosen(1_000, global_batch=10)  # 10 epochs are 1,000 steps
+
+
+def test_no_best_one_is_kept_where_nothing_is_validated():
+    assert chosen(365, is_validated=False)["train.keep_best"] == ""
+    assert chosen(365, train__steps=20, evaluation__every_epochs=2)["train.keep_best"] == ""
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_a_length_that_is_none_is_left_to_the_parser(value):
+    assert "train.epochs" not in chosen(365, train__epochs=value)
+
+
+@pytest.mark.parametrize("module", [adult_wide_deep, digits_resnet, mnist_resnet, taxi_wide_deep])
+def test_a_config_with_numbers_of_its_own_stays_as_it_is(module):
+    values = module.get_config().to_dict()
+    resolved = resolve(values, of_sizes(train=300, test=50))
+    assert (resolved.values, resolved.lines) == (values, ())
+
+
+def test_what_is_resolved_is_what_a_run_records():
+    dataset = of_sizes(train=365, validation=40, test=50)
+    resolved = resolve(tabular.get_config().to_dict(), dataset)
+    parsed = config_lib.parse(resolved.values)
+    assert (parsed.data.global_batch, parsed.train.steps, parsed.train.keep_best) == (16, 1_000, "val_loss")
+    again = resolve(json.loads(json.dumps(parsed.given)), dataset)
+    assert (again.values["train"], again.lines) == (parsed.given["train"], ())
+    assert resolved.lines == (
+        "defaults   batch 16, 1,000 steps, evaluation every 2 epochs, no sine frequencies, the best val_loss "
+        "kept: 365 rows",
+    )
+
+
+@pytest.mark.parametrize(("rows", "frequencies"), [(4_999, 0), (5_000, 8)])
+def test_a_small_table_has_no_sines(rows, frequencies):
+    values = tabular.get_config().to_dict()
+    assert defaults.by_rows(values, rows=rows, is_validated=True)["model.frequencies"] == frequencies
+    values["model"]["frequencies"] = 3
+    assert "model.frequencies" not in defaults.by_rows(values, rows=rows, is_validated=True)
+
+
+def test_a_window_that_grows_goes_on_with_the_shapes_of_its_champion():
+    small, large = of_sizes(train=400, validation=40), of_sizes(train=40_000, validation=40)
+    champion = resolve(tabular.get_config().to_dict(), small).values
+    challenger = resolve(tabular.get_config().to_dict(), large, begins_with=champion).values
+    assert (champion["global_batch"], challenger["global_batch"]) == (16, 256)
+    assert champion["model"] == challenger["model"]
+    assert resolve(tabular.get_config().to_dict(), large).values["model"]["frequencies"] == 8
+
+
+# Validation is made where a dataset has none.
+
+
+def test_a_tenth_of_train_is_the_validation_where_there_is_none():
+    resolved = resolve(base.by_rules().to_dict(), of_sizes(train=400, test=50))
+    assert value_at(resolved.values, "evaluation.split") == "train[90%:]"
+    assert value_at(resolved.values, "train.split") == "train[:90%]"
+    assert resolved.lines[0] == (
+        "validation train[90%:], as the dataset has no such split; trained on train[:90%]"
+    )
+    assert resolved.lines[1].endswith("the best val_loss kept: 360 rows")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "given"),
+    [
+        ({"train": 99}, {}),
+        ({"train": 400, "validation": 20}, {}),
+        ({"train": 400}, {"evaluation.split": ""}),
+        ({"train": 400}, {"evaluation.split": "validation"}),
+        ({"train": 400}, {"train.split": "train[:50%]"}),
+    ],
+)
+def test_no_row_is_held_out_of_what_the_user_trains_on(sizes, given):
+    config = base.by_rules()
+    config.update_from_flattened_dict(given)
+    resolved = resolve(config.to_dict(), of_sizes(**sizes))
+    assert value_at(resolved.values, "train.split") == given.get("train.split", "train")
+    assert value_at(resolved.values, "evaluation.split") == given.get("evaluation.split", "validation")
+    is_validated = "validation" in sizes
+    assert value_at(resolved.values, "train.keep_best") == ("val_loss" if is_validated else "")
+
+
+def test_wrong_keys_and_splits_are_named():
+    dataset = of_sizes(train=400)
+    values = base.by_rules().to_dict()
+    with pytest.raises(InputError, match=r"--config.train: received nothing"):
+        resolve({key: each for key, each in values.items() if key != "train"}, dataset)
+    with pytest.raises(InputError, match=r"split 'trian'"):
+        resolve({**values, "train": {**values["train"], "split": "trian"}}, dataset)
