@@ -1,6 +1,6 @@
 """Wide & deep (Cheng et al. 2016, "Wide & Deep Learning for Recommender Systems") for tabular data and text.
 
-The wide part is linear in the category ids and numbers; the deep part is a multilayer perceptron over
+The wide part is linear in the category ids, words and numbers; the deep part is a multilayer perceptron over
 embeddings of them. Their logits are added.
 """
 
@@ -121,6 +121,7 @@ def wide_deep(
         words = keras.Input((length,), dtype="int32", name=name)
         inputs.append(words)
         deep.append(_mean_embedding(words, size, embedding))
+        wide.append(_linear_words(words, size, outputs))
     if not inputs:
         raise ValueError("wide_deep needs numeric, categorical or sequence inputs and received none.")
     logits = [*wide, _perceptron(deep, hidden, dropout, outputs)]
@@ -133,13 +134,28 @@ def _linear(ids: keras.KerasTensor, cardinalities: Sequence[int], outputs: int) 
     return keras.ops.sum(table(ids), axis=1)  # (batch, outputs)
 
 
+def _linear_words(words: keras.KerasTensor, size: int, outputs: int) -> keras.KerasTensor:
+    """A weight for each word and output, over the root of their number: as of a vector of length 1."""
+    table = keras.layers.Embedding(
+        size, outputs, embeddings_initializer="zeros", dtype="float32", name=f"wide_{words.name}"
+    )
+    present = _present(words)  # (batch, length)
+    root = keras.ops.sqrt(keras.ops.maximum(keras.ops.sum(present, axis=1, keepdims=True), 1.0))
+    return keras.ops.sum(table(words) * (present / root)[:, :, None], axis=1)  # (batch, outputs)
+
+
 def _mean_embedding(words: keras.KerasTensor, size: int, embedding: int) -> keras.KerasTensor:
     embedded = keras.layers.Embedding(size, embedding, name=f"{words.name}_embedding")(words)
-    present = keras.ops.cast(keras.ops.not_equal(words, 0), "float32")  # (batch, length), 0 for padding
+    present = _present(words)  # (batch, length)
     # A text without words gives 0. Keras's pooling would divide by none.
     count = keras.ops.maximum(keras.ops.sum(present, axis=1, keepdims=True), 1.0)
     share = keras.ops.cast(present / count, embedded.dtype)
     return keras.ops.sum(embedded * share[:, :, None], axis=1)  # (batch, embedding)
+
+
+def _present(words: keras.KerasTensor) -> keras.KerasTensor:
+    """1 for a word and 0 for padding: float32 of the ids' shape."""
+    return keras.ops.cast(keras.ops.not_equal(words, 0), "float32")
 
 
 def _perceptron(

@@ -1,6 +1,7 @@
 """Proposes a feature for one column: what a careful person would declare at first sight of its profile."""
 
 import dataclasses
+import math
 import re
 import shlex
 import unicodedata
@@ -47,6 +48,8 @@ _DIGITS = 2.0**53  # whole numbers up to which float64 has all
 _LONGEST_LIST = 64  # values of a row that are kept, unless the user raises it
 _LISTED = 1000  # distinct strings up to which the vocabulary is listed
 _TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
+_LEAST_LENGTH, _MOST_LENGTH = 32, 512  # of the words of a text that a model gets
+_BUCKETS = 1 << 16  # of its words and pairs: 10,000 short texts have some 20,000 and 100,000
 # `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
 _OWNERS = "user|customer|client|account|order|item|product|store|session|device|member|patient|passenger"
 _ID_NAME = re.compile(
@@ -161,7 +164,11 @@ def _lists(profile: ColumnProfile) -> Categories | None:
 def _text(profile: ColumnProfile) -> Text | None:
     distinct = len(profile.values)
     hardly_repeats = distinct > _LISTED or profile.others or distinct == sum(profile.values.values())
-    return Text(**common_fields(profile)) if looks_like_text(profile) and hardly_repeats else None
+    if not (looks_like_text(profile) and hardly_repeats):
+        return None
+    longest = 1 << math.ceil(math.log2(2 * profile.words))  # most texts are shorter than twice the mean
+    length = min(max(longest, _LEAST_LENGTH), _MOST_LENGTH)
+    return Text(**common_fields(profile), length=length, buckets=_BUCKETS, words="lower_case", pairs=True)
 
 
 def _strings(profile: ColumnProfile) -> Categorical:

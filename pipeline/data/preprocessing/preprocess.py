@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -21,6 +20,7 @@ from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescalin
 from pipeline.data.preprocessing import datetimes, numbers
 from pipeline.data.preprocessing.categories import ListIds, category_ids, known_ids
 from pipeline.data.preprocessing.datetimes import moments_of, texts_of
+from pipeline.data.preprocessing.words import sequence_length, word_ids
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
@@ -141,7 +141,10 @@ def _tensor(features: Sequence[Tensor], statistics: SplitStatistics) -> Inputs:
 
 
 def _text(features: Sequence[Text], statistics: SplitStatistics) -> Inputs:
-    return Inputs(sequences=tuple(_sequence(each, _word_ids(each), each.buckets) for each in features))
+    sequences = (
+        _sequence(each, word_ids(each), each.buckets, length=sequence_length(each)) for each in features
+    )
+    return Inputs(sequences=tuple(sequences))
 
 
 def _tokens(features: Sequence[Tokens], statistics: SplitStatistics) -> Inputs:
@@ -154,8 +157,13 @@ def _categories(features: Sequence[Categories], statistics: SplitStatistics) -> 
     return Inputs(sequences=tuple(_sequence(each, listed, listed.size - 1) for each, listed in ids))
 
 
-def _sequence(feature: Text | Tokens | Categories, ids: Transform, values: int) -> SequenceInput:
-    return SequenceInput(feature=feature.name, transform=ids, length=feature.length, size=values + 1)
+def _sequence(
+    feature: Text | Tokens | Categories, ids: Transform, values: int, *, length: int = 0
+) -> SequenceInput:
+    """The ids of a feature, of `values` different values beside padding; `length` is its own unless given."""
+    return SequenceInput(
+        feature=feature.name, transform=ids, length=length or feature.length, size=values + 1
+    )
 
 
 def _datetime(features: Sequence[Datetime], statistics: SplitStatistics) -> Inputs:
@@ -185,18 +193,6 @@ def _image(features: Sequence[Image], statistics: SplitStatistics) -> Inputs:
             action="Leave the others out of the schema that you train with.",
         )
     return Inputs(image=features[0] if features else None)
-
-
-def _word_ids(feature: Text) -> Transform:
-    """Text [batch] → the first `length` words as 1 + hash, int32 [batch, length], padded with 0."""
-    hashing = keras.layers.Hashing(num_bins=feature.buckets)
-
-    def ids(text: tf.Tensor) -> tf.Tensor:
-        words = tf.strings.split(text)
-        hashed = words.with_flat_values(1 + tf.cast(hashing(words.flat_values), tf.int32))
-        return hashed[:, : feature.length].to_tensor(shape=[None, feature.length])
-
-    return ids
 
 
 def _token_ids(feature: Tokens) -> Transform:

@@ -298,10 +298,15 @@ class Image(Feature):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Text(Feature):
-    """UTF-8 text. Preprocessing hashes its first `length` words into `buckets`."""
+    """UTF-8 text. Preprocessing hashes its first `length` words into `buckets`, with `pairs` their pairs too.
+
+    `words` says what a word is: `as_written` between blanks, or a run of letters and digits in `lower_case`.
+    """
 
     length: int = 64
     buckets: int = 1 << 14
+    words: Literal["as_written", "lower_case"] = "as_written"
+    pairs: bool = False
     kind: ClassVar[str] = "text"
 
     @property
@@ -309,7 +314,9 @@ class Text(Feature):
         return "string"
 
     def _check(self) -> None:
-        self._require(self.length > 0, "length", self.length, "a positive number of words")
+        self._require_one_of("words", ("as_written", "lower_case"))
+        least = 2 if self.pairs else 1
+        self._require(self.length >= least, "length", self.length, f"{least} words at least")
         self._require(self.buckets > 0, "buckets", self.buckets, "a positive number of buckets")
 
 

@@ -29,7 +29,7 @@ NUMBERS, CATEGORIES, TEXTS, NOT_TABULAR = "numbers", "categories", "texts", "not
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Columns:
+class Columns:
     """What a feature gives.
 
     Attributes:
@@ -60,19 +60,19 @@ def _times(feature: Datetime, values: np.ndarray, statistics: SplitStatistics) -
     return np.where((values == times.NOT_A_TIME)[:, None], np.nan, columns.astype(np.float64))
 
 
-_BY_TYPE: FeatureTypeTable[_Columns] = FeatureTypeTable(
+_BY_TYPE: FeatureTypeTable[Columns] = FeatureTypeTable(
     where=__name__,
     question="what scikit-learn's models get of a feature",
-    entry="_Columns",
+    entry="Columns, with their `kind` and `read` of (feature, values [n, …], SplitStatistics) to them",
     entries={
-        Numeric: _Columns(kind=NUMBERS, read=_numbers),
-        Tensor: _Columns(kind=NUMBERS, width=lambda feature: math.prod(feature.shape), read=_numbers),
-        Datetime: _Columns(kind=NUMBERS, width=lambda feature: datetimes.WIDTH, read=_times),
-        Categorical: _Columns(kind=CATEGORIES, read=_texts),
-        Text: _Columns(kind=TEXTS, read=_texts),
-        Image: _Columns(kind=NOT_TABULAR, read=_texts),
-        Tokens: _Columns(kind=NOT_TABULAR, read=_texts),
-        Label: _Columns(kind=NOT_TABULAR, read=_texts),
+        Numeric: Columns(kind=NUMBERS, read=_numbers),
+        Tensor: Columns(kind=NUMBERS, width=lambda feature: math.prod(feature.shape), read=_numbers),
+        Datetime: Columns(kind=NUMBERS, width=lambda feature: datetimes.WIDTH, read=_times),
+        Categorical: Columns(kind=CATEGORIES, read=_texts),
+        Text: Columns(kind=TEXTS, read=_texts),
+        Image: Columns(kind=NOT_TABULAR, read=_texts),
+        Tokens: Columns(kind=NOT_TABULAR, read=_texts),
+        Label: Columns(kind=NOT_TABULAR, read=_texts),
     },
 )
 

@@ -79,7 +79,7 @@ def _inputs(features: Sequence[Interval], statistics: SplitStatistics) -> Inputs
 
 def entries(tables: Mapping[str, FeatureTypeTable]) -> dict[str, object]:
     """The entry for intervals in each table, by the module that holds it."""
-    gathered = "pipeline.data.statistics.accumulators"
+    gathered, columns = "pipeline.data.statistics.accumulators", "pipeline.training.baselines.table"
     return {
         "beam_jobs.cells.typed": Cells(parse=_parse),
         "beam_jobs.conversion.dataset": Metadata(),
@@ -89,6 +89,7 @@ def entries(tables: Mapping[str, FeatureTypeTable]) -> dict[str, object]:
         "beam_jobs.checks.records": lambda feature: Numbers(high=feature.highest),
         "pipeline.data.dataset.blocks": lambda feature: Field(dtype="<f4"),
         "pipeline.data.preprocessing.preprocess": InModel(inputs=_inputs),
+        columns: tables[columns].entries[Tensor],
         "pipeline.training.replay.format": lambda feature, value: f"{value[0]:g}..{value[1]:g}",
         "pipeline.training.report.data": FeatureFormat(detail=lambda feature: "low..high"),
     }

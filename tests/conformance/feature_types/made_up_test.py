@@ -36,6 +36,7 @@ from pipeline.data.schema.feature_types import FEATURE_TYPES, FeatureTypeTable, 
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import accumulators, loading
 from pipeline.report import html
+from pipeline.training.baselines import table
 from pipeline.training.replay.format import format_value
 from pipeline.training.report.data import feature_table
 from pipeline.training.run import run
@@ -66,6 +67,8 @@ ASKED = {
     "is no fixed width",
     "pipeline.data.preprocessing.preprocess": "InModel, with `inputs` of (the features of the type, "
     "SplitStatistics) to Inputs",
+    "pipeline.training.baselines.table": "Columns, with their `kind` and `read` of (feature, values [n, …], "
+    "SplitStatistics) to them",
     "pipeline.training.replay.format": "a function (feature, value [*feature.shape]) → text",
     "pipeline.training.report.data": "FeatureFormat, with `detail` of the feature to a word",
 }
@@ -81,6 +84,7 @@ FIRST_USE: Mapping[str, Callable[[], object]] = {
     "beam_jobs.checks.records": lambda: records.conformance_problems([RECORD], SCHEMA),
     "pipeline.data.dataset.blocks": lambda: blocks.geometry(SCHEMA),
     "pipeline.data.preprocessing.preprocess": lambda: Preprocess(SCHEMA, STATISTICS),
+    "pipeline.training.baselines.table": lambda: table.is_tabular(SCHEMA),
     "pipeline.training.replay.format": lambda: format_value(SPAN, np.float32([1, 2])),
     "pipeline.training.report.data": lambda: feature_table(STATISTICS, SCHEMA),
 }
@@ -162,8 +166,10 @@ def test_supplied_it_is_trained_on(intervals, tmp_path):
         strategy="one_device",
         precision="float32",
         experiment=parsed(config),
+        baseline=True,
     )
     assert 0 <= run.train(request)["accuracy"] <= 1
+    assert (tmp_path / "run" / "baselines.json").exists()
 
 
 def test_supplied_a_record_that_does_not_conform_is_found(intervals):

@@ -136,6 +136,13 @@ def test_codes_with_leading_zeros_are_no_numbers():
     assert propose_feature(profile("007", "042")).vocabulary == ("007", "042")
 
 
+def test_sentences_are_text_of_words_and_pairs():
+    sentences = [f"{number} and its {number * number} words, all of them" for number in range(30)]
+    expected = Text(name="c", words="lower_case", pairs=True, length=32, buckets=1 << 16)
+    assert propose_feature(profile(*sentences)) == expected
+    assert propose_feature(profile(*(" ".join([each] * 6) for each in sentences))).length == 128
+
+
 def test_words_are_a_vocabulary_and_very_many_are_hashed():
     assert propose_feature(profile("b", "a", "a")).vocabulary == ("a", "b")
     assert propose_feature(many(1000, "v{}")).encoding == "vocabulary"

@@ -1,10 +1,13 @@
 """Each kind of feature becomes what a model takes, missing and unknown values included."""
 
+import itertools
 import math
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.feature_extraction.text import CountVectorizer
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
@@ -12,6 +15,7 @@ from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import normalize
 from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, check_measured, label_scale
+from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
@@ -120,6 +124,31 @@ def test_text_becomes_hashed_words_padded_with_0():
     assert ids.shape == (3, 4)
     assert ids[1, 0] == ids[0, 1] > 0
     assert ids[1, 1:].tolist() == [0, 0, 0] and ids[2].tolist() == [0, 0, 0, 0]
+
+
+TEXTS = ["The Market, the MARKET; it's 3.5% up", "Straße: ÉTÉ-été", "don't", "", "one"]
+
+
+def test_words_and_pairs_are_those_of_scikit_learn():
+    feature = Text(name="t", length=5, buckets=1 << 20, words="lower_case", pairs=True)
+    ids = preprocess_of(feature, ["x"])({"t": tf.constant(TEXTS)})["t"].numpy()
+    assert ids.shape == (5, 9)
+    analyse = CountVectorizer(token_pattern=r"(?u)\b\w+\b").build_analyzer()
+    hashing = keras.layers.Hashing(num_bins=feature.buckets)
+    for text, found in zip(TEXTS, ids, strict=True):
+        words = analyse(text)[:5]
+        pairs = [" ".join(pair) for pair in itertools.pairwise(words)]
+        expected = [1 + hashing(tf.constant(some)).numpy() if some else [] for some in (words, pairs)]
+        assert found[: len(words)].tolist() == list(expected[0])
+        assert found[5 : 5 + len(pairs)].tolist() == list(expected[1])
+        assert np.count_nonzero(found) == len(words) + len(pairs)
+
+
+def test_a_schema_of_before_takes_words_as_they_are_written():
+    feature = schema_lib.feature_from_json({"kind": "text", "name": "t"})
+    assert (feature.words, feature.pairs) == ("as_written", False)
+    ids = preprocess_of(feature, ["x"])({"t": tf.constant(["Market, market"])})["t"].numpy()
+    assert ids[0, 0] != ids[0, 1]
 
 
 def test_tokens_leave_0_for_padding_and_tensors_are_flattened():

@@ -1,0 +1,1 @@
+"""Whole commands on tables of real data, beside scikit-learn."""
