@@ -70,6 +70,7 @@ ARROWS: Mapping[str, Set[str]] = {
     "pipeline/training": {*LIBRARY, "models"},
     **rooms("pipeline/training", TRAINING, *LIBRARY, "pipeline/report", "pipeline/feed", "models"),
     "pipeline/exporting": {*LIBRARY, "pipeline/report", "pipeline/training"},
+    "pipeline/generation": {*LIBRARY, "pipeline/training", "pipeline/exporting", "models"},
     "pipeline/serving": {*LIBRARY, "pipeline/report", "pipeline/exporting"},
     "pipeline/publishing": {*LIBRARY},
     "pipeline/publishing/remote": {*LIBRARY, "pipeline/publishing"},
