@@ -251,7 +251,7 @@ def _turned(x: keras.KerasTensor, seen: Seen) -> keras.KerasTensor:
 def _attended(
     query: keras.KerasTensor, keys: keras.KerasTensor, values: keras.KerasTensor, bias: keras.KerasTensor
 ) -> keras.KerasTensor:
-    """[batch, heads, n, size], of n queries over m keys [batch, shared heads, m, size] → [batch, n, width]."""
+    """Queries [batch, heads, n, size] over keys [batch, shared heads, m, size] → [batch, n, width]."""
     _, heads, n, size = query.shape
     _, shared, m, _ = keys.shape
     group = heads // shared

@@ -83,7 +83,7 @@ def decoding_of(model: keras.Model, label: TokenLabel) -> Decoding:
 
 @dataclasses.dataclass(kw_only=True)
 class Continued:
-    """A prompt and what came after it. `ended`: by the token that closes a document, a stop text, or length."""
+    """A prompt and what came after it. `ended`: by the end of its document, a stop text, or the length."""
 
     prompt: tuple[int, ...]
     tokens: list[int] = dataclasses.field(default_factory=list)

@@ -64,7 +64,7 @@ class Sampling:
         return found
 
     def _kept(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens to draw from, the most probable first, and their probabilities, which add up to top_p."""
+        """The tokens to draw from, the most probable first, and their probabilities among all."""
         scaled = logits.astype(np.float64) / self.temperature
         order = np.argsort(-scaled, kind="stable")[: self.top_k or None]
         weights = np.exp(scaled[order] - scaled[order[0]])

@@ -76,6 +76,11 @@ COMMANDS = {
         lacking=(["--output=new"], "--workdir"),
         unreadable=["--workdir=nowhere", "--output=new"],
     ),
+    "pipeline.generate": Commanded(
+        wrong_type="--top_k=many",
+        lacking=(["--prompt=The"], "--model"),
+        unreadable=["--model=new", "--prompts=nowhere"],
+    ),
     "pipeline.compare": Commanded(
         wrong_type="--html",
         lacking=([], "--runs"),

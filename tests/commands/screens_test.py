@@ -27,6 +27,7 @@ COMMANDS = {
     "pipeline.conform": ([CONFIG, "--dataset={}/data", "--config.global_batch=16"], 0),
     "pipeline.export": (["--workdir={}/a run", "--output={}/export"], 0),
     "pipeline.evaluate": (["--model={}/export", "--dataset={}/data"], 0),
+    "pipeline.generate": (["--model={}/export", "--prompt=The"], EXIT_BAD_INPUT),  # it is of another task
     "beam_jobs.predict": (["--model={}/export", "--input={}/rows.csv", "--output={}/predicted"], 0),
     "pipeline.retrain": (
         ["plan", "--config=tests/shared/small_retraining.py", "--root={}/none"],

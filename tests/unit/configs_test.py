@@ -9,7 +9,7 @@ import pytest
 from pipeline.base.cli import config
 from pipeline.configs import base
 from pipeline.data.preprocessing.preprocess import ModelInputs
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.feature_types import Label, Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import model, optimizer
@@ -20,6 +20,10 @@ EXPERIMENTS = sorted({path.stem for path in DIRECTORY.glob("*.py")} - {"__init__
 FLOAT32 = Precision(policy="float32", reason="")
 ANY_INPUTS = ModelInputs(image_shape=(16, 16, 1), numeric=2, cardinalities=(3,), sequences={"text": (4, 10)})
 
+CLASSES = Schema(name="any", features=(Label(name="y", classes=("no", "yes")),))
+TEXT = Schema(name="text", features=(Tokens(name="tokens", length=8, vocabulary_size=20),))
+TOKENS = ModelInputs(image_shape=None, numeric=0, cardinalities=(), sequences={"tokens": (8, 21)})
+
 
 @pytest.fixture(params=EXPERIMENTS)
 def experiment(request: pytest.FixtureRequest) -> types.ModuleType:
@@ -28,9 +32,9 @@ def experiment(request: pytest.FixtureRequest) -> types.ModuleType:
 
 def test_can_be_built(experiment):
     asked = parsed_for_any_rows(experiment.get_config())
-    schema = Schema(name="any", features=(Label(name="y", classes=("no", "yes")),))
-    model.build_model(asked.model, schema=schema, inputs=ANY_INPUTS, precision=FLOAT32)
-    optimizer.build(asked.optimizer, [], total_steps=10, precision=FLOAT32)
+    schema, inputs = (TEXT, TOKENS) if asked.model.name == "transformer" else (CLASSES, ANY_INPUTS)
+    built = model.build_model(asked.model, schema=schema, inputs=inputs, precision=FLOAT32)
+    optimizer.build(asked.optimizer, built.trainable_variables, total_steps=10, precision=FLOAT32)
 
 
 def test_tells_command_and_hardware(experiment):

@@ -29,16 +29,17 @@ def forward_flops(model: keras.Model) -> int | None:
         return None
     inputs = tf.nest.pack_sequence_as(model.input, specs)
     graph = tf.function(lambda batch: model(batch, training=False), autograph=False)
-    return _of_graph(graph.get_concrete_function(inputs).graph)
+    return flops_of(graph.get_concrete_function(inputs).graph)
 
 
-def _of_graph(graph: tf.Graph) -> int | None:
+def flops_of(graph: tf.Graph) -> int | None:
+    """Operations of a graph; None where a loop hides how often it runs."""
     total = 0
     for operation in graph.get_operations():
         if operation.type in _LOOPS:
             return None
         if operation.type in _CALLS:
-            inside = _of_graph(_called(graph, operation))
+            inside = flops_of(_called(graph, operation))
             if inside is None:
                 return None
             total += inside
