@@ -38,9 +38,9 @@ def measure(table: TableSet, split: int, *, data: pathlib.Path, flags_of_train: 
         home = pathlib.Path(folder)
         inputs = _write_parts(labelled(table.read(data), table.label), home, seed=split)
         began = resource.getrusage(resource.RUSAGE_CHILDREN)
-        first = f"--input={home / 'train.csv'}"
+        whole = f"--input={home / 'all.csv'}"  # a column of whole numbers may have others in another part
         schema, dataset, run = home / "schema.json", home / table.name / "1.0.0", home / "run"
-        _run("beam_jobs.infer_schema", first, f"--label={table.label}", f"--output={schema}", *table.infer)
+        _run("beam_jobs.infer_schema", whole, f"--label={table.label}", f"--output={schema}", *table.infer)
         _run("beam_jobs.convert", *inputs, f"--schema={schema}", f"--output={dataset}")
         config = "--config=pipeline/configs/tabular.py"
         _run("pipeline.train", config, f"--dataset={dataset}", f"--workdir={run}", *flags_of_train)
@@ -61,11 +61,12 @@ def measure(table: TableSet, split: int, *, data: pathlib.Path, flags_of_train: 
 
 
 def _write_parts(cells: Cells, home: pathlib.Path, *, seed: int) -> list[str]:
-    """Writes a CSV for each split, of shuffled rows; returns the flags of `convert`."""
+    """Writes a CSV of shuffled rows for each split, and one of all; returns the flags of `convert`."""
     header, *rows = cells
     order = np.random.default_rng(seed).permutation(len(rows))
     ends = np.round(np.cumsum([*_PARTS.values()]) * len(rows)).astype(int)
-    for name, part in zip(_PARTS, np.split(order, ends[:-1]), strict=True):
+    parts = dict(zip(_PARTS, np.split(order, ends[:-1]), strict=True))
+    for name, part in (parts | {"all": order}).items():
         with (home / f"{name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([header, *(rows[at] for at in part)])
     return [f"--input={name}={home / name}.csv" for name in _PARTS]

@@ -27,7 +27,7 @@ from pipeline.training.baselines.table import TEXTS, Table
 MOST_ROWS = 50_000  # that baselines are fitted to
 MOST_EXAMPLES = 200_000  # of the final split that they answer
 _LEAST_ROWS = 1_000
-_MOST_CELLS = 20_000_000  # of the rows' columns, times the classes, of which each has a tree of its own
+_MOST_CELLS = 8_000_000  # of a table, 32 bytes each; to fit to, times the classes: each has trees of its own
 _MOST_CHARACTERS = 8_000_000  # of texts: their pairs of words take most of the time
 _MOST_NUMBERS = 20_000_000  # that the network predicts
 _RUN = 1_024  # rows that are read together
@@ -83,7 +83,7 @@ def made(subject: Subject, predictions: "Predictions", *, hosts: int) -> dict:
     try:
         labels, predicted = predictions.in_stored_order(hosts=hosts)
         return make(subject, predicted, labels)
-    except (InputError, ValueError, MemoryError, OSError) as error:
+    except Exception as error:  # what a library's fit may raise is no list to rely on
         return _none(_reason(error))
 
 
@@ -157,10 +157,11 @@ def make(subject: Subject, predictions: np.ndarray, labels: np.ndarray) -> dict:
 
 def _tables(subject: Subject) -> tuple[Table, Table, np.ndarray]:
     """Returns the rows to fit to and those to answer, with the positions of these in the final split."""
-    cells = table.width(subject.inputs) * (subject.classes if subject.classes > 2 else 1)
-    most = max(_LEAST_ROWS, min(MOST_ROWS, _MOST_CELLS // cells))
-    examples = sampled(subject.final.rows, min(MOST_EXAMPLES, 4 * most), seed=subject.seed)
-    of_training = sampled(subject.training.rows, most, seed=subject.seed)
+    width, trees = table.width(subject.inputs), subject.classes if subject.classes > 2 else 1
+    most_rows = max(_LEAST_ROWS, min(MOST_ROWS, _MOST_CELLS // (width * trees)))
+    most_examples = max(_LEAST_ROWS, min(MOST_EXAMPLES, _MOST_CELLS // width))
+    examples = sampled(subject.final.rows, most_examples, seed=subject.seed)
+    of_training = sampled(subject.training.rows, most_rows, seed=subject.seed)
     reading = {"inputs": subject.inputs, "statistics": subject.statistics}
     trained = table.read_table(subject.training, of_training, weights=subject.weights, **reading)
     tested = table.read_table(subject.final, examples, **reading)
