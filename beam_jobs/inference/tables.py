@@ -18,7 +18,7 @@ from beam_jobs.sources.files import write_bytes
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.tfrecord import frame
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.feature_types import LABEL_TASKS, Label, Numeric, Tensor, Text
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label, LabelGroup, Numeric, Tensor, Text
 from pipeline.data.schema.schema import Schema
 
 _CLASS_COLUMN, _CLASSES_COLUMN, _OF_TARGET = "class", "classes", "value"
@@ -72,7 +72,7 @@ def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
     [keys] = pa.ipc.open_stream(predicted.keys)
     columns: dict[str, pa.Array] = dict(zip(keys.schema.names, keys.columns, strict=True))
     for name, values in predicted.outputs.items():
-        if label.shape and not label.classes:
+        if _has_targets(label):
             columns |= {
                 each: pa.array(np.ascontiguousarray(column), pa.float32())
                 for each, column in zip(_outputs(label), values.T, strict=True)
@@ -101,7 +101,12 @@ def _outputs(label: Label) -> list[str]:
     output = LABEL_TASKS[label.task].output
     if label.classes:
         return [output, _CLASSES_COLUMN if label.shape else _CLASS_COLUMN]
-    return [f"{_OF_TARGET}_{name}" for name in label.parts] if label.shape else [output]
+    return [f"{_OF_TARGET}_{name}" for name in label.parts] if _has_targets(label) else [output]
+
+
+def _has_targets(label: Label) -> bool:
+    """Returns whether the label is several numbers."""
+    return isinstance(label, LabelGroup) and not label.classes
 
 
 def _parquet(table: pa.Table) -> bytes:

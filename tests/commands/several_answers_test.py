@@ -247,9 +247,9 @@ def test_from_raw_files_to_a_served_model(name: str, tmp_path: pathlib.Path, run
 
     run(
         "pipeline.train",
-        *(f"--config={CONFIG}", f"--dataset={data}", f"--workdir={work}", "--config.train.epochs=60"),
+        *(f"--config={CONFIG}", f"--dataset={data}", f"--workdir={work}", "--config.train.epochs=24"),
         *("--strategy=mirrored", "--logical_devices=2", "--config.evaluation.global_batch=64"),
-        "--config.optimizer.learning_rate=1e-2",
+        *("--config.optimizer.learning_rate=1e-2", "--config.evaluation.every_epochs=12"),
     )
     assert (work / "report.html").stat().st_size
     run("pipeline.export", f"--workdir={work}", f"--output={model}")

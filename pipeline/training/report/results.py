@@ -67,7 +67,7 @@ def results_section(inputs: ReportInputs) -> Section | None:
     roc, pairs = evaluation.get("roc"), evaluation.get("predicted_vs_actual")
     auc = as_float(evaluation.get("auc"))
     tables = (_class_table(counts, classes), _confused_pairs(counts, classes)) if counts.size else None
-    several = [_table_of_each(title, each) for title in _OF_EACH if (each := evaluation.get(title))]
+    several = tuple(_table_of_each(title, each) for title in _OF_EACH if (each := evaluation.get(title)))
     return Section(
         title=f"Results on the {evaluation.get('split', 'evaluation')} split",
         parts=[
@@ -169,6 +169,7 @@ def _class_table(counts: np.ndarray, classes: list[str]) -> Table:
 
 # Entries of an evaluation with the numbers of each class or target, and the word for one of these.
 _OF_EACH = {"per_class": "class", "per_target": "target"}
+_HEADER = {"rate": "rate", "r2": "R²"}
 
 
 def _table_of_each(title: str, each: Mapping[str, Mapping[str, float | None]]) -> Table:
@@ -182,7 +183,7 @@ def _table_of_each(title: str, each: Mapping[str, Mapping[str, float | None]]) -
         for name, found in each.items()
     ]
     word = _OF_EACH[title]
-    header = [word, *(key.upper() if key != "rate" else key for key in keys)]
+    header = [word, *(_HEADER.get(key, key.upper()) for key in keys)]
     return Table(title=f"Each {word}", header=header, rows=rows, numbers=range(1, len(header)))
 
 
