@@ -10,7 +10,7 @@ import tensorflow as tf
 from pipeline.base.errors import printable
 from pipeline.data.images.pixels import RESCALING
 from pipeline.data.origins.reader import RawRow
-from pipeline.data.schema.feature_types import Image, Label
+from pipeline.data.schema.feature_types import Image, Label, Tensor, TokenLabel
 from pipeline.data.schema.schema import Schema
 from pipeline.report import formats
 from pipeline.report.html import Markup, tag
@@ -145,11 +145,11 @@ def _examples(step: ReplayedStep, schema: Schema) -> list[Section]:
 def _example(rank: int, example: Example, schema: Schema) -> Section:
     label, record, raw, values = schema.label, example.record, example.raw, example.features
     facts = [
-        (f"label {label.name}", _short(format_value(label, values[label.name]))),
+        (f"label {label.name}", _short(_label(schema, values))),
         ("predicted", _short(prediction(example, label))),
         ("weight", None if example.weight is None else formats.number(example.weight)),
         ("record", Cell(text=place(record), note=f"split {record.split} of {record.dataset}")),
-        ("mixed", _short(_mixed(example.partner, label))),
+        ("mixed", _short(_mixed(example.partner, schema))),
         ("raw row", Cell(text=raw, note=f"in {raw.folder}") if raw else None),
         ("in the batch", f"example {example.index:,}, position {record.position:,}"),
     ]
@@ -172,18 +172,27 @@ def _short(text: str) -> str:
     return formats.shortened(text, _CHARACTERS)
 
 
-def _mixed(partner: Partner | None, label: Label) -> str:
+def _label(schema: Schema, features: RawFeatures) -> str:
+    """The label of an example: the features that hold it; of tokens, without the numbers of documents."""
+    parts = schema.label.parts
+    names = parts[:1] if isinstance(schema.label, TokenLabel) else parts
+    return ", ".join(format_value(schema[name], features[name]) for name in names)
+
+
+def _mixed(partner: Partner | None, schema: Schema) -> str:
     """Describes how much of an example is itself, and its partner; empty where it is not mixed."""
     if partner is None:
         return ""
     weight = "" if partner.weight is None else f" of weight {formats.number(partner.weight)}"
-    other = f"{format_value(label, partner.features[label.name])}{weight} ({place(partner.record)})"
+    other = f"{_label(schema, partner.features)}{weight} ({place(partner.record)})"
     return f"{partner.share:.1%} itself, {1 - partner.share:.1%} {other}"
 
 
 def prediction(example: Example, label: Label) -> str:
     """`yes 0.9731` or, where that is neither its label nor its partner's, `yes 0.9731, no 0.0269`."""
     given, partner = example.prediction, [example.partner] if example.partner else []
+    if not label.classes and given.ndim:
+        return format_value(Tensor(name=label.name, dimensions=given.shape), given)
     if not label.classes:
         return f"{float(given):.6g}"
     actual = [int(each.features[label.name]) for each in (example, *partner)]
@@ -229,13 +238,13 @@ def _url(data: bytes, kind: str) -> str:
 
 
 def _example_json(example: Example, schema: Schema) -> dict[str, object]:
-    record, label = example.record, schema.label
+    record = example.record
     return {
         "index": example.index,
         "position": record.position,
         "loss": _plain(example.loss),
         **({} if example.weight is None else {"weight": _plain(example.weight)}),
-        "label": format_value(label, example.features[label.name]),
+        "label": _label(schema, example.features),
         **({} if example.partner is None else {"mixed_with": _partner_json(example.partner, schema)}),
         "prediction": _plain(example.prediction),
         **_place_json(record),
@@ -253,7 +262,7 @@ def _partner_json(partner: Partner, schema: Schema) -> dict[str, object]:
     return {
         "index": partner.index,
         "share_of_example": partner.share,
-        "label": format_value(schema.label, partner.features[schema.label.name]),
+        "label": _label(schema, partner.features),
         **({} if partner.weight is None else {"weight": _plain(partner.weight)}),
         "position": partner.record.position,
         **_place_json(partner.record),
