@@ -138,10 +138,12 @@ def from_lengths(lengths: np.ndarray, content: np.ndarray) -> Bytes:
 
 
 def matrix(values: pa.Array) -> np.ndarray:
-    """Returns [rows, n] numbers of a scalar column (n = 1) or a fixed-size list column."""
-    if isinstance(values, pa.FixedSizeListArray):
-        return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), values.type.list_size)
-    return values.to_numpy(zero_copy_only=False).reshape(-1, 1)
+    """Returns [rows, n] numbers of a scalar column (n = 1), or of fixed-size lists, of any depth."""
+    rows, n = len(values), 1
+    while isinstance(values, pa.FixedSizeListArray):
+        n *= values.type.list_size
+        values = values.flatten()
+    return values.to_numpy(zero_copy_only=False).reshape(rows, n)
 
 
 # --- Blocks of rows of fixed width, one Example each (`pipeline/data/dataset/blocks.py`).

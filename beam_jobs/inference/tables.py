@@ -83,8 +83,7 @@ def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
         elif label.classes:
             best = pa.array(np.argmax(values, axis=1))
             columns[_CLASS_COLUMN] = pa.array(label.classes, pa.string()).take(best)
-        flat = pa.array(values.reshape(-1), pa.float32())
-        columns[name] = flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+        columns[name] = _nested(values)
     return pa.record_batch(columns)
 
 
@@ -107,6 +106,14 @@ def _outputs(label: Label) -> list[str]:
 def _has_targets(label: Label) -> bool:
     """Returns whether the label is several numbers."""
     return isinstance(label, LabelGroup) and not label.classes
+
+
+def _nested(values: np.ndarray) -> pa.Array:
+    """Numbers [rows, …] as a column of lists, of lists, …"""
+    found = pa.array(values.reshape(-1), pa.float32())
+    for size in reversed(values.shape[1:]):
+        found = pa.FixedSizeListArray.from_arrays(found, size)
+    return found
 
 
 def _parquet(table: pa.Table) -> bytes:
@@ -135,12 +142,18 @@ def _stored(kind: pa.DataType) -> pa.DataType:
 def _feature(field: pa.Field) -> Feature:
     """The feature that stores a column of `_stored` type."""
     if pa.types.is_fixed_size_list(field.type):
-        return Tensor(name=field.name, dimensions=(field.type.list_size,))
+        return Tensor(name=field.name, dimensions=tuple(_sizes(field.type)))
     if pa.types.is_integer(field.type):
         return Numeric(name=field.name, number="int64", missing="default", default=0)
     if pa.types.is_floating(field.type):
         return Numeric(name=field.name, missing="mark")
     return Text(name=field.name, missing="mark")
+
+
+def _sizes(kind: pa.DataType) -> Iterator[int]:
+    while pa.types.is_fixed_size_list(kind):
+        yield kind.list_size
+        kind = kind.value_type
 
 
 _ENCODERS = {"parquet": _parquet, "tfrecord": _tfrecord}

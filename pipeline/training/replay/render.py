@@ -10,7 +10,7 @@ import tensorflow as tf
 from pipeline.base.errors import printable
 from pipeline.data.images.pixels import RESCALING
 from pipeline.data.origins.reader import RawRow
-from pipeline.data.schema.feature_types import Image, Label
+from pipeline.data.schema.feature_types import Image, Label, Tensor, TokenLabel
 from pipeline.data.schema.schema import Schema
 from pipeline.report import formats
 from pipeline.report.html import Markup, tag
@@ -184,6 +184,8 @@ def _mixed(partner: Partner | None, schema: Schema) -> str:
 def prediction(example: Example, label: Label) -> str:
     """`yes 0.9731` or, where that is neither its label nor its partner's, `yes 0.9731, no 0.0269`."""
     given, partner = example.prediction, [example.partner] if example.partner else []
+    if isinstance(label, TokenLabel):
+        return format_value(Tensor(name=label.name, dimensions=given.shape), given)
     if not label.classes:
         return ", ".join(f"{value:.6g}" for value in np.ravel(given))
     if label.shape:

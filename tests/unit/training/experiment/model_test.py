@@ -103,7 +103,11 @@ def test_the_same_seed_gives_the_same_weights():
 @pytest.mark.parametrize(
     ("inputs", "model", "message"),
     [
-        (TABLE, {"name": "vit"}, r"--config.model.name: received 'vit'; expected one of resnet, wide_deep"),
+        (
+            TABLE,
+            {"name": "vit"},
+            r"--config.model.name: received 'vit'; expected one of resnet, transformer, wide_deep",
+        ),
         (TABLE, {"name": "wide_deep", "depth": 3}, r"received depth; expected some of dropout, embedding"),
         (TABLE, {"name": "wide_deep", "outputs": 3}, r"received outputs; expected some of"),
         (TABLE, {"name": "resnet"}, r"received 'resnet', which needs images"),

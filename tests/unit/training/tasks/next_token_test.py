@@ -67,10 +67,7 @@ def stepped(name: str, parts: int) -> tuple[list[np.ndarray], float]:
     def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
         inputs = {"tokens": TOKENS + 1, "segments": SEGMENTS + 1}
         examples = tf.data.Dataset.from_tensor_slices((inputs, LABELS))
-        size = context.get_per_replica_batch_size(4)
-        return examples.batch(size, drop_remainder=True).shard(
-            context.num_replicas_in_sync, context.input_pipeline_id
-        )
+        return examples.batch(context.get_per_replica_batch_size(4), drop_remainder=True)
 
     tally = inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))(1)
     return [np.asarray(each) for each in made.trainable_variables], tally.loss / 4
