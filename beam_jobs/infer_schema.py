@@ -56,13 +56,19 @@ _INPUT = flags.DEFINE_multi_string(
 )
 _OUTPUT = flags.DEFINE_string("output", None, "FILE: where the schema goes. Its folder is made.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exists. Edits in it are lost.")
-_LABEL = flags.DEFINE_string("label", None, "COLUMN: what is predicted. For images it is the folder's name.")
+_LABEL = flags.DEFINE_string(
+    "label",
+    None,
+    "COLUMN: what is predicted; A,B,…: several numbers, or several columns of two classes, that one model "
+    "predicts. For images it is the folder's name.",
+)
 _TASK = flags.DEFINE_enum(
     "task",
     None,
     TASKS,
     "The task of --label. classification: binary or multiclass, by its number of classes. By default words, "
-    "and up to 20 different whole numbers, are classes; other numbers are a regression.",
+    "and up to 20 different whole numbers, are classes; other numbers are a regression, and lists of names "
+    "a multilabel.",
 )
 _IGNORE = flags.DEFINE_list(
     "ignore", [], 'A,B,…: columns to leave out; one with a comma in its name as "A,B".'
@@ -89,6 +95,12 @@ _FIRST_YEAR = flags.DEFINE_multi_string(
     f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean; YEAR alone, in all columns. "
     f"By default {FIRST_YEAR}, the rule of POSIX.",
 )
+_LIST_DELIMITER = flags.DEFINE_multi_string(
+    "list_delimiter",
+    [],
+    "COLUMN=DELIMITER: what stands between the values of a list in text, such as 'genres=|'. DELIMITER "
+    "alone, in all columns where it occurs. May repeat. Lists of JSON Lines, Parquet and Avro need none.",
+)
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default the name of the first input.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images, at most.", 1)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the proposal and its remarks to it, as JSON.")
@@ -102,7 +114,7 @@ COMMAND = Command(
         "Text as rows of tokens": source_flags.TOKENS,
         "The schema": (
             *(_OUTPUT, _OVERWRITE, _NAME, _LABEL, _TASK),
-            *(_IGNORE, _MISSING, _NOT_MISSING, _DATE_FORMAT, _FIRST_YEAR, _JSON),
+            *(_IGNORE, _MISSING, _NOT_MISSING, _DATE_FORMAT, _FIRST_YEAR, _LIST_DELIMITER, _JSON),
         ),
     },
 )
@@ -139,6 +151,7 @@ def main(argv: Sequence[str]) -> None:
         not_missing=_NOT_MISSING.value,
         date_format=_DATE_FORMAT.value,
         first_year=_FIRST_YEAR.value,
+        list_delimiter=_LIST_DELIMITER.value,
         max_rows=_MAX_ROWS.value,
     )
     settings = source_flags.settings_of(source, inputs)

@@ -30,7 +30,7 @@ from absl import flags
 from beam_jobs.inference import tables
 from beam_jobs.inference.job import Prediction, open_export
 from beam_jobs.launch import runners
-from beam_jobs.launch.outcome import warnings_of_twice
+from beam_jobs.launch.outcome import warnings_of
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources import flags as source_flags
 from beam_jobs.sources.files import parse_input
@@ -99,7 +99,7 @@ def main(argv: Sequence[str]) -> None:
     with command.announce_published(f"what was predicted, in {output},"):
         for key in document["keys_without_values"]:
             print(f"warning    --keys: no row that was predicted has a value in '{printable(key)}'")
-        for warning in warnings_of_twice(document["shown_twice"]):
+        for warning in warnings_of(document):
             print(printable(warning))
         print(
             f"{document['rows_read']:,} rows read, {document['rows_predicted']:,} predicted, "

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_jobs.cells.text import NO_SUCH_TIME, Problems, microseconds
+from beam_jobs.cells.text import NO_SUCH_TIME, SHOWN_TWICE, Problems, microseconds
 from pipeline.data.schema import times
 from pipeline.data.schema.feature_types import Datetime
 from pipeline.data.schema.times import MARKS, NUMBERS, pattern
@@ -97,7 +97,7 @@ class _Clocks:
         skipped = pa.array(self.is_skipped & are_local)
         problems.add(pc.and_(present, skipped), f"a time that the clocks of {self.zone} skip")
         twice = pc.and_(present, pa.array(self.is_twice & are_local & ~self.is_day))
-        problems.shown_twice.update(np.flatnonzero(twice.to_numpy(zero_copy_only=False)).tolist())
+        problems.note(SHOWN_TWICE, np.flatnonzero(twice.to_numpy(zero_copy_only=False)).tolist())
 
 
 def _at_wall(zone: str, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

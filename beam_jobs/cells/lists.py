@@ -1,5 +1,6 @@
-"""Lists of a fixed number of numbers: tensors and tokens, from lists of any depth or from text."""
+"""Lists: a fixed number of numbers (tensors, tokens), and any number of names, from lists or from text."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -7,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text
-from beam_jobs.cells.text import Problems, clean_text, decode, number
-from pipeline.data.schema.feature_types import Tensor, Tokens
+from beam_jobs.cells.text import TRUNCATED, Problems, clean_text, decode, number
+from pipeline.data.schema.feature_types import Categories, Label, Tensor, Tokens
 
 _SEPARATORS = r"[\s,;]+"  # between the numbers of a tensor in text
 
@@ -44,6 +45,92 @@ def fixed_list(
     for item, reason in item_problems.items():
         problems.add([item // size], reason)
     return pa.FixedSizeListArray.from_arrays(numbers, size)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Names:
+    """The names in the lists of a column.
+
+    Attributes:
+      rows: of each name, ascending, int64 [names].
+      values: cleaned text [names]; null where a list lacks a value.
+      are_lists: bool [rows], False where a row has no list.
+    """
+
+    rows: np.ndarray
+    values: pa.StringArray
+    are_lists: pa.BooleanArray
+
+
+def names(feature: Label | Categories, cells: pa.Array, problems: Problems) -> Names:
+    """The names in `cells` [rows]: in lists of any depth, or in text between delimiters.
+
+    Text that is empty between delimiters is no name, and where there is a delimiter an empty cell is a list
+    of none. Without a delimiter text is one name.
+    """
+    of_lists, rows = text.is_list(cells.type), np.arange(len(cells))
+    are_lists = cells.is_valid()
+    if of_lists:
+        cells = flat(cells)
+        rows = np.repeat(rows, pc.list_value_length(cells).fill_null(0).to_numpy())
+        cells = cells.flatten()
+    wrong = Problems()
+    found = decode(text.plain(cells), wrong)
+    for item, reason in wrong.items():
+        problems.add([int(rows[item])], reason)
+    if not of_lists:
+        are_lists = clean_text(found, feature.clean).is_valid()
+        if feature.delimiter:
+            are_lists = pc.or_(are_lists, _is_empty(feature, found))
+        rows, found = _those(are_lists, rows, found)
+    if feature.delimiter:
+        parted = pc.split_pattern(found, feature.delimiter)
+        rows = np.repeat(rows, pc.list_value_length(parted).fill_null(1).to_numpy())
+        parted = pc.if_else(parted.is_valid(), parted, pa.scalar([None], parted.type))
+        rows, found = _those(pc.invert(_is_empty(feature, parted.flatten())), rows, parted.flatten())
+    return Names(rows=rows, values=clean_text(found, feature.clean), are_lists=are_lists)
+
+
+def _is_empty(feature: Label | Categories, found: pa.StringArray) -> pa.BooleanArray:
+    trimmed = pc.utf8_trim(found, characters=feature.clean.strip) if feature.clean.strip else found
+    return pc.equal(trimmed, "").fill_null(False)
+
+
+def _those(
+    kept: pa.BooleanArray, rows: np.ndarray, values: pa.StringArray
+) -> tuple[np.ndarray, pa.StringArray]:
+    return rows[kept.to_numpy(zero_copy_only=False)], values.filter(kept)
+
+
+def multi_hot(feature: Label, cells: pa.Array, problems: Problems) -> pa.FixedSizeListArray:
+    """Returns int64 [rows, classes]: 1 for each class in a row's list, however often it stands there."""
+    found, size = names(feature, cells, problems), len(feature.classes)
+    problems.add(pc.invert(found.are_lists), "missing")
+    index = pc.index_in(found.values, value_set=pa.array(feature.classes, pa.string()), skip_nulls=True)
+    is_there, is_class = (each.is_valid().to_numpy(zero_copy_only=False) for each in (found.values, index))
+    problems.add(np.unique(found.rows[~is_there]).tolist(), "a name in its list is missing")
+    problems.add(np.unique(found.rows[is_there & ~is_class]).tolist(), "not one of the classes")
+    hot = np.zeros((len(cells), size), np.int64)
+    hot[found.rows[is_class], index.drop_null().to_numpy()] = 1
+    return pa.FixedSizeListArray.from_arrays(pa.array(hot.ravel()), size)
+
+
+def categories(feature: Categories, cells: pa.Array, problems: Problems) -> pa.FixedSizeListArray:
+    """Returns string [rows, length], filled up with empty ones; null where a row has no list."""
+    found, length = names(feature, cells, problems), feature.length
+    if feature.missing == "reject":
+        problems.add(pc.invert(found.are_lists), "missing")
+    rows, values = _those(found.values.is_valid(), found.rows, found.values)
+    if feature.unknown == "reject":
+        known = pc.is_in(values, value_set=pa.array(feature.vocabulary, pa.string()))
+        problems.add(np.unique(rows[~known.to_numpy(zero_copy_only=False)]).tolist(), "not in the vocabulary")
+    place = np.arange(len(rows)) - np.searchsorted(rows, rows)  # in its list
+    fits = place < length
+    problems.note(TRUNCATED, np.unique(rows[~fits]).tolist())
+    at = np.full(len(cells) * length, len(values))  # where the empty one stands
+    at[rows[fits] * length + place[fits]] = np.flatnonzero(fits)
+    filled = pa.concat_arrays([values, pa.array([""], pa.string())]).take(pa.array(at))
+    return pa.FixedSizeListArray.from_arrays(filled, length, mask=pc.invert(found.are_lists))
 
 
 def single(cells: pa.Array, problems: Problems) -> pa.Array:

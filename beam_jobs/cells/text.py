@@ -121,16 +121,23 @@ def clean_text(text: pa.StringArray, rules: Clean) -> pa.StringArray:
 
 NOT_UTF_8 = "not UTF-8"
 
+# What is told of rows that are kept: a local time that clocks show twice, a list that is too long.
+SHOWN_TWICE, TRUNCATED = NOTES = ("shown_twice", "truncated")
+
 
 class Problems(dict[int, str]):
     """The first problem of each row.
 
-    Beside them the rows of a local time that clocks show twice, which are no problem, but told.
+    Beside them rows that have none, but of which something is told: see `NOTES`.
     """
 
     def __init__(self, problems: Mapping[int, str] | None = None) -> None:
         super().__init__(problems or {})
-        self.shown_twice: set[int] = set()
+        self.notes: dict[str, set[int]] = {}
+
+    def note(self, kind: str, rows: Iterable[int]) -> None:
+        """Tells of these positions something that is no problem: `kind` is one of NOTES."""
+        self.notes.setdefault(kind, set()).update(rows)
 
     def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:
         """Names a problem of these rows: positions, or a bool [rows]."""

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from beam_jobs.cells import datetimes
 from beam_jobs.cells import text as cell_text
 from beam_jobs.cells.images import ARROW_TYPE, image
-from beam_jobs.cells.lists import fixed_list, single
+from beam_jobs.cells.lists import categories, fixed_list, multi_hot, single
 from beam_jobs.cells.text import Problems, clean_text, decode, number
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -34,12 +35,12 @@ from pipeline.data.schema.schema import Schema
 class Column:
     """`values` is null where the value is missing; `problems` says why the row at a position is bad.
 
-    In the rows of `shown_twice` is a local time that clocks show twice.
+    `notes` has by their kind, one of `cells.text.NOTES`, the rows of which something is told.
     """
 
     values: pa.Array
     problems: Mapping[int, str]
-    shown_twice: Set[int] = frozenset()
+    notes: Mapping[str, Set[int]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ def parse(
     plain = cell_text.plain(cells)
     raw = RawColumn(cells=plain, directory=directory, path_roots=path_roots, undecoded=undecoded)
     values = _BY_TYPE.of(feature).parse(feature, raw, problems)
-    return Column(values=values, problems=problems, shown_twice=problems.shown_twice)
+    return Column(values=values, problems=problems, notes=problems.notes)
 
 
 def to_text(cells: pa.Array) -> Column:
@@ -130,6 +131,8 @@ def _categorical(feature: Categorical, raw: RawColumn, problems: Problems) -> pa
 def _label(feature: Label, raw: RawColumn, problems: Problems) -> pa.Array:
     if not feature.classes:
         return _numbers(feature, raw, problems)
+    if feature.shape:
+        return multi_hot(feature, raw.cells, problems)
     names = _strings(feature, raw, problems)
     index = pc.index_in(names, value_set=pa.array(feature.classes, pa.string()), skip_nulls=True)
     problems.add(pc.and_(names.is_valid(), index.is_null()), "not one of the classes")
@@ -211,6 +214,7 @@ _BY_TYPE = FeatureTypeTable(
     entries={
         Numeric: Cells(parse=_numeric),
         Categorical: Cells(parse=_categorical),
+        Categories: Cells(parse=lambda feature, raw, problems: categories(feature, raw.cells, problems)),
         Label: Cells(parse=_label),
         Image: Cells(parse=_image, arrow_type=lambda feature: ARROW_TYPE),
         Text: Cells(parse=_strings),

@@ -15,6 +15,7 @@ from pipeline.data.schema import times
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -94,7 +95,8 @@ def _wrong(feature: Feature, flat: Sequence[float | int | bytes]) -> tuple[np.nd
     """Rows that hold a value that the schema does not allow, bool [rows], and what is wrong with them."""
     values = allowed_values(feature)
     if isinstance(values, Strings):
-        return np.fromiter((not values.accepts(value) for value in flat), bool), values.problem
+        wrong = np.fromiter((not values.accepts(value) for value in flat), bool)
+        return wrong.reshape(-1, int(np.prod(feature.shape))).any(axis=1), values.problem
     numbers = np.array(flat, np.float32 if feature.wire == "float" else np.int64)
     return outside_allowed(feature, values, numbers.reshape(-1, int(np.prod(feature.shape))))
 
@@ -133,7 +135,16 @@ def _categorical(feature: Categorical) -> Numbers | Strings:
     return Strings(accepts=known.__contains__, problem="is not in the vocabulary")
 
 
+def _categories(feature: Categories) -> Strings:
+    allowed = _categorical(feature)
+    if allowed is _UTF8:
+        return allowed
+    return Strings(accepts=lambda value: not value or allowed.accepts(value), problem=allowed.problem)
+
+
 def _label(feature: Label) -> Numbers:
+    if feature.shape:
+        return Numbers(low=0, high=1)
     return Numbers(low=0, high=len(feature.classes) - 1) if feature.classes else Numbers()
 
 
@@ -167,6 +178,7 @@ _BY_TYPE: FeatureTypeTable[Callable[[Feature], Numbers | Strings]] = FeatureType
     entries={
         Numeric: _numeric,
         Categorical: _categorical,
+        Categories: _categories,
         Label: _label,
         Image: _image,
         Text: lambda feature: _UTF8,
@@ -254,7 +266,7 @@ def _check_of(feature: Feature) -> Callable[[np.ndarray], tuple[np.ndarray, str]
 def _outside_vocabulary(feature: Feature, field: Field, numbers: np.ndarray) -> tuple[np.ndarray, str]:
     inside = (numbers >= 0) & (numbers < len(field.vocabulary))
     inside |= (numbers == blocks.UNKNOWN) & field.may_be_unknown
-    inside |= (numbers == blocks.MISSING) & (feature.missing == "mark")
+    inside |= (numbers == blocks.MISSING) & (feature.missing == "mark" or bool(feature.shape))
     return ~inside.all(axis=1), "is no index into the vocabulary"
 
 

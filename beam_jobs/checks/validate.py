@@ -15,6 +15,7 @@ from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics,
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -97,13 +98,13 @@ def _unknown_values(
     """Yields an anomaly if too many of the measured values are not among `known`, the values of `where`."""
     counted = measured.values.values if measured.values else ()
     unknown = [(value, count) for value, count in counted if value not in known]
-    present = max(1, measured.present)
+    all_of_them = max(1, sum(count for _, count in counted))  # of lists there are several a row
     yield from policy.above_limit(
         kind,
-        sum(count for _, count in unknown) / present,
+        sum(count for _, count in unknown) / all_of_them,
         split=split,
         feature=measured.name,
-        message=f"{where} lacks {format_values(unknown, of=present)}",
+        message=f"{where} lacks {format_values(unknown, of=all_of_them)}",
     )
 
 
@@ -164,7 +165,9 @@ def _missing(split: str, feature: Feature, measured: FeatureStatistics, policy: 
 
 def _constant(split: str, feature: Feature, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
     numeric, values = measured.numeric, measured.values
-    same = (numeric and numeric.minimum == numeric.maximum) or (values and values.distinct == 1)
+    # The one value of all lists may be in some of them.
+    one_value = values and values.distinct == 1 and not feature.shape
+    same = (numeric and numeric.minimum == numeric.maximum) or one_value
     if measured.present > 1 and same:
         write = formats.date if isinstance(feature, Datetime) else "{:.10g}".format
         value = write(numeric.minimum) if numeric else repr(values.values[0][0])
@@ -237,6 +240,7 @@ _BY_TYPE: FeatureTypeTable[tuple[_Check, ...]] = FeatureTypeTable(
     entries={
         Numeric: (_rounded,),
         Categorical: (_out_of_domain,),
+        Categories: (_out_of_domain,),
         Label: (_absent_classes, _rounded),
         Image: (),
         Text: (),

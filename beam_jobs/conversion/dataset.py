@@ -43,6 +43,7 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -252,7 +253,7 @@ def _supervised_keys(schema: Schema, layout: str) -> tuple[str, str] | None:
 
 def _plain_tfds(feature: Feature, features: types.ModuleType) -> object:
     if feature.dtype == "string":
-        return features.Text()
+        return features.Tensor(shape=feature.shape, dtype=np.str_) if feature.shape else features.Text()
     dtype = np.dtype(feature.dtype)
     if feature.shape:
         return features.Tensor(shape=feature.shape, dtype=dtype)
@@ -260,7 +261,7 @@ def _plain_tfds(feature: Feature, features: types.ModuleType) -> object:
 
 
 def _label_tfds(feature: Label, features: types.ModuleType) -> object:
-    if feature.classes:
+    if feature.classes and not feature.shape:
         return features.ClassLabel(names=feature.classes)
     return _plain_tfds(feature, features)
 
@@ -290,7 +291,8 @@ def _categorical_domain(feature: Categorical, entry: schema_pb2.Feature) -> None
 
 def _label_domain(feature: Label, entry: schema_pb2.Feature) -> None:
     if feature.classes:
-        _add_indices(len(feature.classes), entry, is_categorical=True)
+        size = 2 if feature.shape else len(feature.classes)
+        _add_indices(size, entry, is_categorical=not feature.shape)
 
 
 def _time_domain(feature: Datetime, entry: schema_pb2.Feature) -> None:
@@ -322,6 +324,7 @@ _BY_TYPE = FeatureTypeTable(
     entries={
         Numeric: Metadata(add_domain=_numeric_domain),
         Categorical: Metadata(add_domain=_categorical_domain),
+        Categories: Metadata(add_domain=_categorical_domain),
         Label: Metadata(add_domain=_label_domain, tfds_feature=_label_tfds),
         Image: Metadata(
             add_domain=lambda feature, entry: entry.image_domain.SetInParent(), tfds_feature=_image_tfds

@@ -13,7 +13,7 @@ from beam_jobs.conversion.preparation import Prepare
 from beam_jobs.conversion.shuffle import make_spill
 from beam_jobs.conversion.statistics import MergedStatisticsFn
 from beam_jobs.conversion.writer import MEASURED, NO_ROWS, WriteShard, WrittenShard
-from beam_jobs.launch.outcome import LINES, READ, REJECTED, SHOWN_TWICE, Outcome, Outputs
+from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED, Outcome, Outputs
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run, run_job
 from beam_jobs.sources.source import InputSplit, Source
@@ -55,7 +55,7 @@ class Conversion:
         prepared = (
             pipeline
             | "InputSplits" >> beam.Create(self.plan.input_splits)
-            | "Prepare" >> beam.ParDo(prepare).with_outputs(READ, REJECTED, LINES, SHOWN_TWICE, main="rows")
+            | "Prepare" >> beam.ParDo(prepare).with_outputs(READ, REJECTED, LINES, NOTED, main="rows")
         )
         empty = [(key, NO_ROWS) for key in self.plan.shard_keys()]
         written = (
@@ -74,7 +74,7 @@ class Conversion:
             rejected=(prepared[REJECTED], written[REJECTED]),
             files=written.shards,
             lines=prepared[LINES],
-            shown_twice=prepared[SHOWN_TWICE],
+            noted=prepared[NOTED],
             statistics=measured,
         )
 
@@ -100,7 +100,7 @@ class Conversion:
             manifest=manifest,
             rejected_reasons=outcome.rejected.reasons,
             anomalies=verdict.anomalies,
-            shown_twice=outcome.shown_twice,
+            notes_of_rows=outcome.notes,
             notes=tuple(validate.sentinel_notes(statistics, self.schema)),
         )
 

@@ -16,7 +16,7 @@ from beam_jobs.conversion import assignment
 from beam_jobs.conversion.assignment import Sent, ShardKey, split_rows
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle import Spill
-from beam_jobs.launch.outcome import LINES, READ, REJECTED, SHOWN_TWICE
+from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED, note
 from beam_jobs.launch.run import Progress
 from beam_jobs.sources.source import (
     InputSplit,
@@ -52,7 +52,7 @@ class Prepare(beam.DoFn):
         | TaggedOutput[Literal["read"], int]
         | TaggedOutput[Literal["rejected"], Rejection]
         | TaggedOutput[Literal["lines"], tuple[str, int]]
-        | TaggedOutput[Literal["shown_twice"], tuple[str, int]]
+        | TaggedOutput[Literal["noted"], tuple[str, int]]
     ]:
         lines = 0
         # A file without a byte has no header.
@@ -67,7 +67,7 @@ class Prepare(beam.DoFn):
             places = raw.places(input_split)[typed.kept] if self.plan.origins else None
             rows, index = _with_order(typed.rows, typed.of_kept(ids), places), split.index[typed.kept]
             yield from assignment.scatter(rows, index, self.plan, splits=split.splits, spill=self.spill)
-            yield from (TaggedOutput(SHOWN_TWICE, counted) for counted in typed.shown_twice.items())
+            yield from (TaggedOutput(NOTED, counted) for counted in typed.notes.items())
             self.progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
             lines = max(lines, raw.lines)
@@ -110,7 +110,7 @@ class TypedRows:
     rows: pa.RecordBatch  # [kept], of `cells.typed.value_schema`
     kept: np.ndarray  # int64 [kept], positions in the raw batch
     rejected: tuple[Rejection, ...]
-    shown_twice: Mapping[str, int]  # conforming rows by the column of a local time that clocks show twice
+    notes: Mapping[str, int]  # conforming rows of which something is told, by `outcome.note`
 
     def of_kept(self, cells: pa.Array) -> pa.Array:
         """The values of `cells`, [raw rows], that belong to the conforming rows: [kept]."""
@@ -141,8 +141,11 @@ def type_rows(
         rows=rows.take(pa.array(kept)) if problems else rows,
         kept=kept,
         rejected=tuple(_rejection(raw, row, *problems[row]) for row in sorted(problems)),
-        shown_twice={
-            name: rows for name, each in columns.items() if (rows := len(each.shown_twice - problems.keys()))
+        notes={
+            note(kind, name): len(rows - problems.keys())
+            for name, each in columns.items()
+            for kind, rows in each.notes.items()
+            if rows - problems.keys()
         },
     )
 

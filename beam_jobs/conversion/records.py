@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -24,7 +25,14 @@ from pipeline.data.dataset import blocks, shards
 from pipeline.data.dataset.blocks import COUNT_BYTES, BlockFrame, Field
 from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.shards import Index
-from pipeline.data.dataset.tfrecord import FRAME_BYTES, VARINT_BYTES, entry_head, example_head, frame
+from pipeline.data.dataset.tfrecord import (
+    FRAME_BYTES,
+    VARINT_BYTES,
+    bytes_head,
+    entry_head,
+    example_head,
+    frame,
+)
 from pipeline.data.origins import files
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
@@ -64,10 +72,17 @@ def joined(*parts: Bytes) -> Bytes:
 def _entry(feature: Feature, values: pa.Array) -> tuple[Bytes, Bytes]:
     """Heads [rows] and payloads [rows] of the feature's map entries."""
     if values.null_count:
-        values = values.fill_null(feature.fill)
+        values = values.fill_null(fill_of(feature))
     payload = _PAYLOAD[feature.wire](values)
-    name = feature.name.encode()
-    return _heads(pc.binary_length(payload), lambda length: entry_head(name, feature.wire, length)), payload
+    name, is_list = feature.name.encode(), pa.types.is_fixed_size_list(values.type)
+    return _heads(
+        pc.binary_length(payload), lambda length: entry_head(name, feature.wire, length, is_list=is_list)
+    ), payload
+
+
+def fill_of(feature: Feature) -> object:
+    """What stands for a missing value of a column: the fill value, as often as a record has values."""
+    return [feature.fill] * math.prod(feature.shape) if feature.shape else feature.fill
 
 
 def _heads(lengths: pa.Array, head: Callable[[int], bytes]) -> Bytes:
@@ -78,8 +93,19 @@ def _heads(lengths: pa.Array, head: Callable[[int], bytes]) -> Bytes:
 
 
 def _bytes(values: pa.Array) -> Bytes:
+    """The value [rows]; of lists the whole content of a BytesList: a tag, a length and the bytes of each."""
+    if pa.types.is_fixed_size_list(values.type):
+        items = _bytes(values.flatten())
+        joined_items = joined(_heads(pc.binary_length(items), bytes_head), items)
+        lengths = pc.binary_length(joined_items).to_numpy().reshape(len(values), values.type.list_size)
+        return from_lengths(lengths.sum(axis=1), _content(joined_items))
     values = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
     return values.cast(pa.large_binary())
+
+
+def _content(items: Bytes) -> np.ndarray:
+    """All bytes of `items`, uint8 [n]."""
+    return np.frombuffer(b"".join(items.to_pylist()), np.uint8)
 
 
 def _floats(values: pa.Array) -> Bytes:
@@ -157,7 +183,10 @@ def _numbers(feature: Feature, field: Field, values: pa.Array) -> np.ndarray:
 
 
 def _indices(feature: Feature, field: Field, values: pa.Array) -> np.ndarray:
-    if feature.missing == "default":
+    if isinstance(values, pa.FixedSizeListArray):
+        values = values.fill_null(fill_of(feature)).flatten() if values.null_count else values.flatten()
+        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)  # they fill up a list
+    elif feature.missing == "default":
         values = values.fill_null(feature.fill)
     index = pc.index_in(values, value_set=pa.array(field.vocabulary, pa.string()), skip_nulls=True)
     index = index.fill_null(blocks.UNKNOWN)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from beam_jobs.checks.anomalies import Anomaly, line
 from beam_jobs.conversion.plan import Plan
-from beam_jobs.launch.outcome import Outcome, warnings_of_twice
+from beam_jobs.launch.outcome import Notes, Outcome, warnings_of
 from beam_jobs.launch.run import Run
 from pipeline.data.dataset.manifest import Manifest
 from pipeline.report import terminal
@@ -22,7 +22,7 @@ class Published:
     manifest: Manifest
     rejected_reasons: Mapping[str, int]
     anomalies: Sequence[Anomaly]
-    shown_twice: Mapping[str, int]  # rows by the feature of a local time that clocks show twice
+    notes_of_rows: Notes  # rows by what is told of them and the feature
     notes: Sequence[str] = ()
 
 
@@ -39,7 +39,7 @@ def conversion(command: str, run: Run, plan: Plan, outcome: Outcome) -> dict[str
         "rows_read": outcome.rows_read,
         "rows_rejected": outcome.rejected.rows,
         "rejected_reasons": outcome.rejected.reasons,
-        "shown_twice": outcome.shown_twice,
+        **outcome.notes,
         "splits": {split: float(fraction) for split, fraction in plan.fractions.items()},
     }
 
@@ -64,7 +64,7 @@ def to_json(published: Published, directory: str, *, seconds: float) -> dict[str
             for split, shards in manifest.splits.items()
         },
         "anomalies": [dataclasses.asdict(anomaly) for anomaly in published.anomalies],
-        "shown_twice": dict(published.shown_twice),
+        **published.notes_of_rows,
         "notes": list(published.notes),
         "seconds": round(seconds, 3),
     }
@@ -84,7 +84,7 @@ def text(summary: Mapping) -> str:
             f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
             + rejected,
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
-            *warnings_of_twice(summary["shown_twice"]),
+            *warnings_of(summary),
             *summary.get("notes", ()),
             *(_no_rows(split) for split, part in summary["splits"].items() if not part["rows"]),
             f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",

@@ -12,7 +12,7 @@ from beam_jobs.cells import text
 from beam_jobs.conversion.preparation import TypedRows, check_present, type_rows
 from beam_jobs.conversion.records import encode
 from beam_jobs.conversion.writer import load_images
-from beam_jobs.launch.outcome import LINES, READ, REJECTED, SHOWN_TWICE
+from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED
 from beam_jobs.launch.run import Progress
 from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, read_split
 from pipeline.base.errors import InputError, did_you_mean
@@ -53,7 +53,7 @@ class MakeBatches(beam.DoFn):
         | TaggedOutput[Literal["read"], int]
         | TaggedOutput[Literal["rejected"], Rejection]
         | TaggedOutput[Literal["lines"], tuple[str, int]]
-        | TaggedOutput[Literal["shown_twice"], tuple[str, int]]
+        | TaggedOutput[Literal["noted"], tuple[str, int]]
     ]:
         number, input_split = element
         ordinal = lines = 0
@@ -65,7 +65,7 @@ class MakeBatches(beam.DoFn):
             rows, unreadable = self._with_keys(raw, typed, root=input_split.root)
             for rejection in raw.reported([*typed.rejected, *unreadable]):
                 yield TaggedOutput(REJECTED, rejection)
-            yield from (TaggedOutput(SHOWN_TWICE, counted) for counted in typed.shown_twice.items())
+            yield from (TaggedOutput(NOTED, counted) for counted in typed.notes.items())
             for start in range(0, rows.num_rows, self.rows):
                 part = rows.slice(start, self.rows)
                 yield Batch(

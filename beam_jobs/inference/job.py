@@ -13,7 +13,7 @@ from beam_jobs.inference.batches import MakeBatches, reading_schema
 from beam_jobs.inference.model import ExportedModel
 from beam_jobs.inference.tables import PredictionsFile, WritePredictions, check_keys
 from beam_jobs.launch import claims
-from beam_jobs.launch.outcome import LINES, READ, REJECTED, SHOWN_TWICE, Outcome, Outputs, WrittenFile
+from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED, Outcome, Outputs, WrittenFile
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run
 from beam_jobs.sources import source
@@ -77,7 +77,7 @@ class Prediction:
             pipeline
             | "InputSplits" >> beam.Create(list(enumerate(self.input_splits)))
             | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(read).with_outputs(READ, REJECTED, LINES, SHOWN_TWICE, main="batches")
+            | "Read" >> beam.ParDo(read).with_outputs(READ, REJECTED, LINES, NOTED, main="batches")
         )
         written = (
             made.batches
@@ -91,7 +91,7 @@ class Prediction:
             rejected=(made[REJECTED],),
             files=written,
             lines=made[LINES],
-            shown_twice=made[SHOWN_TWICE],
+            noted=made[NOTED],
         )
 
     def check_reconciled(self, outcome: Outcome) -> None:
@@ -154,7 +154,7 @@ def _description(outcome: Outcome, model_digest: str, keys: Sequence[str]) -> di
         "rows_predicted": outcome.rows_written,
         "rows_rejected": outcome.rejected.rows,
         "rejected_reasons": outcome.rejected.reasons,
-        "shown_twice": dict(outcome.shown_twice),
+        **outcome.notes,
         "keys_without_values": [key for key in keys if key not in with_values],
         "files": [
             {"path": file.file_name, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}

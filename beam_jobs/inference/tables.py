@@ -18,10 +18,11 @@ from beam_jobs.sources.files import write_bytes
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.tfrecord import frame
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.feature_types import LABEL_TASKS, Label, Numeric, Tensor, Text
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label, LabelGroup, Numeric, Tensor, Text
 from pipeline.data.schema.schema import Schema
 
-_CLASS_COLUMN = "class"
+_CLASS_COLUMN, _CLASSES_COLUMN, _OF_TARGET = "class", "classes", "value"
+_ANSWER = 0.5  # above this probability a class of a multilabel is an answer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,15 +64,48 @@ class WritePredictions(beam.DoFn):
 
 
 def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
-    """Key columns, then the class where there are some, and what the model gives, float32 [rows, …]."""
+    """Key columns, then class and float32 probabilities [rows, classes], or a float32 value [rows].
+
+    Of a multilabel the classes whose probability is above one half, as lists of their names; of several
+    targets a value each, called after it. Of tokens the log-probabilities, float32 [rows, tokens, 2].
+    """
     [keys] = pa.ipc.open_stream(predicted.keys)
     columns: dict[str, pa.Array] = dict(zip(keys.schema.names, keys.columns, strict=True))
     for name, values in predicted.outputs.items():
-        if label.classes:
+        if _has_targets(label):
+            columns |= {
+                each: pa.array(np.ascontiguousarray(column), pa.float32())
+                for each, column in zip(_outputs(label), values.T, strict=True)
+            }
+            continue
+        if label.classes and label.shape:
+            columns[_CLASSES_COLUMN] = _names(values > _ANSWER, label)
+        elif label.classes:
             best = pa.array(np.argmax(values, axis=1))
             columns[_CLASS_COLUMN] = pa.array(label.classes, pa.string()).take(best)
         columns[name] = _nested(values)
     return pa.record_batch(columns)
+
+
+def _names(are_there: np.ndarray, label: Label) -> pa.ListArray:
+    """The names of a row's classes, [rows]; are_there: bool [rows, classes]."""
+    rows, classes = np.nonzero(are_there)
+    ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(are_there)))])
+    names = pa.array(label.classes, pa.string()).take(pa.array(classes))
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), names)
+
+
+def _outputs(label: Label) -> list[str]:
+    """The columns of a label's predictions."""
+    output = LABEL_TASKS[label.task].output
+    if label.classes:
+        return [output, _CLASSES_COLUMN if label.shape else _CLASS_COLUMN]
+    return [f"{_OF_TARGET}_{name}" for name in label.parts] if _has_targets(label) else [output]
+
+
+def _has_targets(label: Label) -> bool:
+    """Returns whether the label is several numbers."""
+    return isinstance(label, LabelGroup) and not label.classes
 
 
 def _nested(values: np.ndarray) -> pa.Array:
@@ -89,7 +123,11 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def _tfrecord(table: pa.Table) -> bytes:
-    """Examples. Keys that are neither text nor numbers become text; missing ones become "", 0 or NaN."""
+    """Examples. Keys that are neither text nor numbers become text; missing ones become "", 0 or NaN.
+
+    Lists of names are left out: a record has a fixed number of values.
+    """
+    table = table.drop_columns([field.name for field in table.schema if pa.types.is_list(field.type)])
     table = table.cast(pa.schema([(field.name, _stored(field.type)) for field in table.schema]))
     features = tuple(_feature(field) for field in table.schema)
     [rows] = table.combine_chunks().to_batches()
@@ -124,7 +162,7 @@ FORMATS = tuple(_ENCODERS)
 
 def check_keys(keys: Iterable[str], label: Label) -> None:
     """Raises InputError if a key column has the name of a column of the predictions of `label`."""
-    outputs = {LABEL_TASKS[label.task].output, *([_CLASS_COLUMN] if label.classes else [])}
+    outputs = _outputs(label)
     taken = [name for name in keys if name in outputs]
     if taken:
         raise InputError(

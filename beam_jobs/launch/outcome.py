@@ -8,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_jobs.cells.text import NOTES, SHOWN_TWICE, TRUNCATED
 from beam_jobs.sources import source
 from beam_jobs.sources.source import Rejected, Rejection
 from pipeline.base.errors import InputError
@@ -16,7 +17,10 @@ from pipeline.base.errors import InputError
 READ = "read"
 REJECTED = "rejected"
 LINES = "lines"
-SHOWN_TWICE = "shown_twice"
+NOTED = "noted"
+
+
+Notes = Mapping[str, Mapping[str, int]]  # rows by one of NOTES, and feature
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,8 +45,17 @@ class Outcome:
     statistics: Mapping[str, bytes]
     # Number of lines of each input split that is a part of a file, by its name.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    # Rows by the feature of a local time that clocks show twice.
-    shown_twice: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    # Rows of which something is told, by `note`.
+    noted: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def notes(self) -> Notes:
+        """The rows of which something is told, for each of NOTES."""
+        found: dict[str, dict[str, int]] = {kind: {} for kind in NOTES}
+        for key, rows in self.noted.items():
+            kind, _, feature = key.partition(_OF)
+            found[kind][feature] = rows
+        return found
 
     @property
     def rows_written(self) -> int:
@@ -59,16 +72,32 @@ class Outputs:
     statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, its accumulated statistics
     # The name of an input split that is a part of a file, and its lines.
     lines: beam.PCollection[tuple[str, int]] | None = None
-    # A feature, and how many of its local times clocks show twice.
-    shown_twice: beam.PCollection[tuple[str, int]] | None = None
+    # What is told of rows, by `note`, and of how many.
+    noted: beam.PCollection[tuple[str, int]] | None = None
 
 
-def warnings_of_twice(shown_twice: Mapping[str, int]) -> list[str]:
-    """Formats the rows of each feature whose local time clocks show twice."""
+_OF = " of "
+
+
+def note(kind: str, feature: str) -> str:
+    """Returns the key of what is told of rows for a feature; `kind` is one of NOTES."""
+    return f"{kind}{_OF}{feature}"
+
+
+_WARNINGS = {
+    SHOWN_TWICE: "have a local time that the clocks of its zone show twice, taken as the earlier one. "
+    "If that is wrong, write the times with their offset from UTC.",
+    TRUNCATED: "have longer lists than the schema's 'length', of which the first values are kept. "
+    "To keep more, raise it, and convert again.",
+}
+
+
+def warnings_of(notes: Notes) -> list[str]:
+    """Formats what is told of rows, from a document that has NOTES among others."""
     return [
-        f"warning: '{feature}': {rows:,} rows have a local time that the clocks of its zone show twice, "
-        "taken as the earlier one. If that is wrong, write the times with their offset from UTC."
-        for feature, rows in shown_twice.items()
+        f"warning: '{feature}': {rows:,} rows {_WARNINGS[kind]}"
+        for kind in NOTES
+        for feature, rows in notes[kind].items()
     ]
 
 
@@ -95,7 +124,7 @@ def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) 
         ),
         files=tuple(file_type(**file) for file in document["files"]),
         lines=document["lines"],
-        shown_twice=document["shown_twice"],
+        noted=document["noted"],
         statistics={split: base64.b64decode(one) for split, one in document["statistics"].items()},
     )
     for file in outcome.files:

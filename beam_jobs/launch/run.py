@@ -38,8 +38,8 @@ def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
         | "Rejected" >> beam.CombineGlobally(source.CollectRejected()).without_defaults()
     )
     read = outputs.read | "RowsRead" >> beam.CombineGlobally(sum).without_defaults()
-    statistics, twice = outputs.statistics, outputs.shown_twice
-    counted = {} if twice is None else beam.pvalue.AsDict(twice | "ShownTwice" >> beam.CombinePerKey(sum))
+    statistics, noted = outputs.statistics, outputs.noted
+    counted = {} if noted is None else beam.pvalue.AsDict(noted | "Noted" >> beam.CombinePerKey(sum))
     _ = (
         pipeline
         | "Outcome" >> beam.Create([path])
@@ -51,7 +51,7 @@ def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
             written=beam.pvalue.AsList(outputs.files),
             lines={} if outputs.lines is None else beam.pvalue.AsDict(outputs.lines),
             statistics={} if statistics is None else beam.pvalue.AsDict(statistics),
-            shown_twice=counted,
+            noted=counted,
         )
     )
 
@@ -70,7 +70,7 @@ def _save(
     written: Sequence[WrittenFile],
     lines: Mapping[str, int],
     statistics: Mapping[str, bytes],
-    shown_twice: Mapping[str, int],
+    noted: Mapping[str, int],
 ) -> None:
     outcome = Outcome(
         rows_read=rows_read,
@@ -78,7 +78,7 @@ def _save(
         files=tuple(sorted(written, key=lambda file: file.file_name)),
         lines=dict(sorted(lines.items())),
         statistics=statistics,
-        shown_twice=dict(sorted(shown_twice.items())),
+        noted=dict(sorted(noted.items())),
     )
     files.write_bytes(path, outcome_lib.dumps_outcome(outcome))
 

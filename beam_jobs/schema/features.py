@@ -29,6 +29,7 @@ from beam_jobs.sources.source import MOST_WRONG
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -44,6 +45,7 @@ _INTEGER_CATEGORIES = 50  # distinct whole numbers up to which they are categori
 _INTEGER_CATEGORY_LIMIT = 1000  # categories are below it
 _DIGITS = 2.0**53  # whole numbers up to which float64 has all
 _CODES = 20  # distinct whole numbers up to which they are codes, however far from 0 they begin
+_LONGEST_LIST = 64  # values of a row that are kept, unless the user raises it
 _LISTED = 1000  # distinct strings up to which the vocabulary is listed
 _TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
 # `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
@@ -149,6 +151,24 @@ def _tensor(profile: ColumnProfile) -> Tensor | None:
     return Tensor(name=profile.name, dimensions=(size,), number=number, evidence=profile.evidence())
 
 
+def _lists(profile: ColumnProfile) -> Categories | None:
+    """Proposes categories for lists of words, and for lists of whole numbers whose sizes differ."""
+    if not profile.holds_lists or (profile.items != "text" and len(profile.lengths.keys() - {0}) < 2):
+        return None
+    if profile.items == "numbers":
+        return None
+    common, length = common_fields(profile), min(max(profile.lengths), _LONGEST_LIST)
+    common |= {"missing": "mark" if profile.without_list else "reject", "length": max(1, length)}
+    common["delimiter"] = profile.delimiter
+    words = profile.item_counts
+    if len(words) > _LISTED or profile.item_others or not words:
+        distinct = max(2, len(words)) * (1 + profile.item_others // max(1, sum(words.values())))
+        return Categories(**common, encoding="hashed", buckets=1 << (distinct - 1).bit_length())
+    aliases = spelling_aliases(words)
+    common["clean"] = dataclasses.replace(common["clean"], aliases=aliases)
+    return Categories(**common, vocabulary=tuple(sorted(words.keys() - aliases.keys() - {""})))
+
+
 def _text(profile: ColumnProfile) -> Text | None:
     distinct = len(profile.values)
     hardly_repeats = distinct > _LISTED or profile.others or distinct == sum(profile.values.values())
@@ -182,6 +202,7 @@ _BY_TYPE: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureT
         Categorical: _whole_numbers,
         Numeric: _numeric,
         Image: _image,
+        Categories: _lists,
         Tensor: _tensor,
         Text: _text,
         Tokens: _never,
@@ -201,7 +222,7 @@ _MOSTLY = 0.9  # of the rows with a value
 _HALF = 0.5  # the same, where at least _MANY of the different values are numbers
 _OFTEN = 0.2  # of the rows; a word that means "missing" is rarer, mostly
 _NEGATIVE = re.compile(r"\([0-9][0-9.,]*\)|[0-9][0-9.,]*-|[\u2212\u2013\u2012\ufe63\uff0d][0-9][0-9.,]*")
-_SEPARATORS = ("|", ";", ",")
+_DELIMITERS = ("|", ";", ",")
 _SECONDS = (100_000_000, 10_000_000_000)  # since 1970: from 1973 to 2286
 _WORDS_FOR_LISTS = 4  # times as many lists as words are in them
 
@@ -364,8 +385,19 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         )
     if isinstance(feature, Datetime):
         yield from datetime_remarks(profile, feature)
-    if isinstance(feature, Categorical) and profile.numbers is None:
+    if isinstance(feature, Categories):
+        yield from _list_remarks(profile, feature)
+    elif isinstance(feature, Categorical) and profile.numbers is None:
         yield from _word_remarks(profile)
+
+
+def _list_remarks(profile: ColumnProfile, feature: Categories) -> Iterator[str]:
+    longer = sum(rows for length, rows in profile.lengths.items() if length > feature.length)
+    if longer:
+        yield (
+            f"'{profile.name}': {longer:,} of {profile.rows:,} rows have lists of more than {feature.length} "
+            f"values, up to {max(profile.lengths)}: the first {feature.length} are kept ('length')."
+        )
 
 
 def _mixed_unit_remarks(profile: ColumnProfile) -> Iterator[str]:
@@ -386,13 +418,14 @@ def _mixed_unit_remarks(profile: ColumnProfile) -> Iterator[str]:
 def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
     """Yields what is odd about words as categories: the first remark that applies."""
     words, rows = profile.distinct, sum(profile.values.values()) + profile.others
-    named, separator = f"'{profile.name}'", _separator(profile)
+    named, delimiter = f"'{profile.name}'", delimiter_of(profile)
     if all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
         yield f"{named}: numbers in other digits than 0 to 9 are taken as words. Write them with 0 to 9."
-    elif separator:
+    elif delimiter:
+        flag = shlex.quote(f"--list_delimiter={profile.name}={delimiter}")
         yield (
-            f"{named}: the cells are lists between {separator!r}, and each different list is a category. "
-            "Give each word a column of its own, or write blanks between the words and make it 'text'."
+            f"{named}: the cells are lists between {delimiter!r}, and each different list is a category. "
+            f"To read them as lists: {flag}."
         )
     elif remark := _mostly(profile):
         yield remark
@@ -441,12 +474,12 @@ def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
     return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
 
 
-def _separator(profile: ColumnProfile) -> str:
+def delimiter_of(profile: ColumnProfile) -> str:
     """Returns what stands between the words of a column of lists; empty if it is none."""
-    for separator in _SEPARATORS:
-        words = {word.strip() for value in profile.values for word in value.split(separator)}
-        if _WORDS_FOR_LISTS * len(words) <= len(profile.values):
-            return separator
+    for delimiter in _DELIMITERS:
+        words = {word.strip() for value in profile.values for word in value.split(delimiter)}
+        if profile.values and _WORDS_FOR_LISTS * len(words) <= len(profile.values):
+            return delimiter
     return ""
 
 
@@ -485,7 +518,7 @@ _EMPTY = 0.999  # missing fraction from which a column says nothing
 
 def why_useless(profile: ColumnProfile) -> str:
     """Returns why a column says nothing about a label; empty if it may."""
-    if profile.holds_lists and (len(profile.lengths.keys() - {0}) > 1 or profile.items == "text"):
+    if profile.holds_lists and len(profile.lengths.keys() - {0}) > 1 and profile.items == "numbers":
         sizes = sorted(profile.lengths.keys() - {0})
         return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
     if profile.are_images or profile.holds_lists:

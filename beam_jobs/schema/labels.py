@@ -9,17 +9,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text, typed
-from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text, missing_remarks
+from beam_jobs.schema.features import (
+    common_fields,
+    delimiter_of,
+    leaving_out,
+    looks_like_text,
+    missing_remarks,
+)
 from beam_jobs.schema.numbers import propose_written
 from beam_jobs.schema.profiles import ColumnProfile, excerpt, is_number, same_values, spelling_aliases
 from beam_jobs.sources.source import InputSplit, Source
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.feature_types import LABEL_TASKS, Image, Label, Text
+from pipeline.data.schema.feature_types import (
+    LABEL_TASKS,
+    TASK_OF_SEVERAL,
+    Image,
+    Label,
+    Text,
+    declared_tasks,
+)
 from pipeline.data.schema.schema import Schema
 
+MULTILABEL = "multilabel"
 CLASSIFICATION = "classification"  # stands for binary or multiclass, whichever the number of classes asks for
-TASKS = (CLASSIFICATION, *LABEL_TASKS)
+TASKS = (CLASSIFICATION, *declared_tasks())
 
 _NUMBERED_CLASSES = 20  # distinct whole numbers up to which a label is taken as classes
 _CLASSES = 1000  # above it a word is hardly a class, unless --task says so
@@ -36,8 +50,12 @@ _NAMES = ("label", "target", "class", "y", "outcome", "survived", "result")
 def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
     """A label of two or more classes or, of many different numbers, of a regression; `task` decides.
 
+    A column of lists is a multilabel.
+
     Raises InputError if the column's values do not suit the task.
     """
+    if task == MULTILABEL or (task is None and profile.holds_lists):
+        return _propose_multilabel(profile)
     values = set(profile.values)
     written = propose_written(profile) if task in (None, "regression") and len(values) > 2 else None
     if written:
@@ -61,6 +79,67 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
     if not LABEL_TASKS[task].classes[-1]:
         return Label(**common, task=task)
     return Label(**common, task=task, classes=in_natural_order(values))
+
+
+def _propose_multilabel(profile: ColumnProfile) -> Label:
+    names = profile.item_counts if profile.holds_lists else profile.values
+    others = profile.item_others if profile.holds_lists else profile.others
+    flag, delimiter = f"--label={profile.name}", "" if profile.holds_lists else delimiter_of(profile)
+    if delimiter:
+        raise InputError(
+            flag,
+            received=f"text with {delimiter!r} between the words, for --task={MULTILABEL}",
+            expected="lists of names, or what stands between them",
+            action=f"Add {shlex.quote(f'--list_delimiter={profile.name}={delimiter}')}.",
+        )
+    if names and names.keys() <= {"0", "1"} and len(profile.lengths.keys() - {0}) == 1:
+        raise InputError(
+            flag,
+            received=f"lists of {max(profile.lengths)} numbers that are 0 or 1",
+            expected="lists of the names of a row's classes",
+            action="Write the names where there is a 1, or give each class a column and name them all: "
+            "--label=A,B.",
+        )
+    if others or not 2 <= len(names) <= _CLASSES or (profile.holds_lists and profile.items == "numbers"):
+        number = f"{len(names):,}{' or more' * bool(others)}"
+        of_lists = f"{_counted(profile, set())}, {number} of them different"
+        received = of_lists if profile.holds_lists else _counted(profile, {*names})
+        raise _unsuitable(profile, flag, received, f"lists of 2 to {_CLASSES:,} classes")
+    aliases = spelling_aliases(names)
+    markers = common_fields(profile)["clean"].null_markers
+    return Label(
+        name=profile.name,
+        task=MULTILABEL,
+        classes=in_natural_order(names.keys() - aliases.keys()),
+        delimiter=profile.delimiter,
+        clean=Clean(null_markers=markers, aliases=aliases),
+        evidence=profile.evidence(),
+    )
+
+
+def propose_labels(profiles: Sequence[ColumnProfile], *, task: str | None = None) -> list[Label]:
+    """The labels of the columns that are predicted together: all numbers, or all of two classes.
+
+    Raises InputError if they are neither.
+    """
+    if not profiles:
+        return []
+    if len(profiles) == 1:
+        return [propose_label(profiles[0], task=task)]
+    each = {MULTILABEL: "binary", CLASSIFICATION: "binary"}.get(task or "", task)
+    if each is None:
+        are_binary = all(len(profile.values) == 2 and not profile.holds_lists for profile in profiles)
+        each = "binary" if are_binary else "regression"
+    if each not in TASK_OF_SEVERAL:
+        names = ",".join(profile.name for profile in profiles)
+        raise InputError(
+            f"--label={names}",
+            received=f"--task={task}",
+            expected="several labels that are all numbers (--task=regression), or all of two classes "
+            f"(--task={MULTILABEL})",
+            action=f"Choose one of these tasks, or one label: --label={profiles[0].name}.",
+        )
+    return [propose_label(profile, task=each) for profile in profiles]
 
 
 def task_of(classes: Iterable[str]) -> str:
@@ -88,11 +167,17 @@ def missing_label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]
             f"'{profile.name}': class {odd} ({profile.counts[odd]:,} of {profile.rows:,} rows) is unlike the "
             f"others. If it means that there is no label: {shlex.quote(f'--missing={profile.name}={odd}')}."
         )
-    if profile.missing:
-        # Rounded up, as a split of the rows may hold a few more than its share.
-        share = math.ceil(1000 * profile.missing_fraction) / 1000
+    missing = profile.without_list if label.shape else profile.missing
+    if label.shape and profile.empty_lists:
         yield (
-            f"'{profile.name}': {profile.missing:,} rows have no label and will be rejected: convert needs "
+            f"'{profile.name}': {profile.empty_lists:,} of {profile.rows:,} rows have no class, which is an "
+            "answer, too. Where it means that the classes are not known, leave these rows out of the data."
+        )
+    if missing:
+        # Rounded up, as a split of the rows may hold a few more than its share.
+        share = math.ceil(1000 * missing / max(1, profile.rows)) / 1000
+        yield (
+            f"'{profile.name}': {missing:,} rows have no label and will be rejected: convert needs "
             f"--max_rejected_fraction={share:g}."
         )
 
@@ -114,7 +199,8 @@ def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
     """Yields what the user should check of a proposed label, and how to change it."""
     if "." in label.clean.strip:
         yield f"'{label.name}': a '.' at the end is stripped, which merges classes."
-    once = [value for value in label.classes if profile.counts.get(value) == 1]
+    counts = profile.item_counts if profile.holds_lists else profile.counts
+    once = [value for value in label.classes if counts.get(value) == 1]
     if once:
         yield (
             f"'{label.name}': {len(once):,} of {len(label.classes):,} classes have one row each, such as "
@@ -217,17 +303,24 @@ _SAME = 0.9999  # correlation from which a number is the label in another unit
 def leak_remarks(source: Source, input_splits: Sequence[InputSplit], schema: Schema) -> list[str]:
     """A remark for each feature that alone tells the label of nearly all rows."""
     columns = _read(source, input_splits, schema)
-    labels = columns.pop(schema.label.name, pa.array([], pa.null()))
+    single = [(each, columns.pop(each.name, pa.array([], pa.null()))) for each in schema.of_type(Label)]
+    return [remark for label, cells in single for remark in _of_label(label, cells, columns, schema)]
+
+
+def _of_label(
+    label: Label, labels: pa.Array, columns: Mapping[str, pa.Array], schema: Schema
+) -> Iterator[str]:
     known = labels.is_valid()
     y = labels.filter(known).to_numpy(zero_copy_only=False)
     if len(y) < _FEWEST:
-        return []
-    remarks = _of_classes if schema.label.classes else _of_numbers
+        return
     values = {name: column.filter(known) for name, column in columns.items() if len(column) == len(labels)}
-    return list(remarks(values, y, schema))
+    yield from (_of_classes if label.classes else _of_numbers)(values, y, label, schema)
 
 
-def _of_classes(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) -> Iterator[str]:
+def _of_classes(
+    columns: Mapping[str, pa.Array], y: np.ndarray, label: Label, schema: Schema
+) -> Iterator[str]:
     base = np.bincount(y).max() / len(y)
     for name, column in columns.items():
         share = _share_predicted(_groups(column), y, base)
@@ -235,12 +328,14 @@ def _of_classes(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) 
             name = schema[name].source_column
             yield (
                 f"'{name}' alone tells the class of {share:.1%} of {len(y):,} rows (guessing: {base:.1%}). "
-                f"If it is known only after '{schema.label.source_column}', leave it out: "
+                f"If it is known only after '{label.source_column}', leave it out: "
                 f"{leaving_out(name)}."
             )
 
 
-def _of_numbers(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) -> Iterator[str]:
+def _of_numbers(
+    columns: Mapping[str, pa.Array], y: np.ndarray, label: Label, schema: Schema
+) -> Iterator[str]:
     for name, column in columns.items():
         if not text.is_number(column.type) or column.null_count > len(column) / 2 or np.ptp(y) == 0:
             continue
@@ -250,7 +345,7 @@ def _of_numbers(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) 
         if abs(correlation) >= _SAME:
             name = schema[name].source_column
             yield (
-                f"'{name}' is '{schema.label.source_column}' in other words: the correlation is "
+                f"'{name}' is '{label.source_column}' in other words: the correlation is "
                 f"{correlation:.5f} in {len(x):,} rows. Leave it out: {leaving_out(name)}."
             )
 

@@ -208,6 +208,10 @@ class ColumnProfile:
     images: int = 0  # values that are an image's own bytes
     lengths: Mapping[int, int] = dataclasses.field(default_factory=dict)  # rows by the size of their list
     items: Literal["whole", "numbers", "text"] = "whole"  # what lists hold
+    item_counts: Mapping[str, int] = dataclasses.field(default_factory=dict)  # of what is in lists
+    item_others: int = 0  # items that have no count of their own
+    empty_lists: int = 0  # rows whose list has no item
+    delimiter: str = ""  # what stands between the items of lists in text
     declared: tuple[str, ...] = ()  # what the user says is missing
     kept: tuple[str, ...] = ()  # what the user says is a value, although it may look like a missing one
     date_formats: tuple[str, ...] = ()  # how the user says dates are written
@@ -226,8 +230,8 @@ class ColumnProfile:
 
     @property
     def holds_lists(self) -> bool:
-        """Returns whether a row has several values."""
-        return max(self.lengths, default=0) > 1
+        """Returns whether a row has several values, or may have by what the user says."""
+        return max(self.lengths, default=0) > 1 or bool(self.delimiter)
 
     @functools.cached_property
     def markers(self) -> tuple[str, ...]:
@@ -306,6 +310,11 @@ class ColumnProfile:
         return self.numbers is not None and all(map(is_whole_number, self.values))
 
     @property
+    def without_list(self) -> int:
+        """The rows that have no list, not even one of no items."""
+        return self.missing - self.empty_lists
+
+    @property
     def words(self) -> float:
         """The average number of words in a value."""
         words = sum(len(value.split()) * count for value, count in self.values.items())
@@ -318,14 +327,53 @@ class ColumnProfile:
             "rows": self.rows,
             "missing_fraction": round(self.missing_fraction, 6),
         }
-        if self.holds_lists:  # their values are not counted
-            return seen | {"lengths": {str(length): n for length, n in sorted(self.lengths.items())[:20]}}
+        if self.holds_lists:
+            return seen | self._evidence_of_lists()
         seen |= {"distinct": self.distinct, "examples": [value[:_SHOWN] for value in most_frequent[:5]]}
         if self.numbers:
             seen |= {"minimum": self.numbers[0], "maximum": self.numbers[-1]}
         if self.others:
             seen |= {"distinct_counted": len(self.values)}  # `distinct` is an estimate
         return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
+
+    def _evidence_of_lists(self) -> dict[str, object]:
+        lengths = {str(length): n for length, n in sorted(self.lengths.items())[:20]}
+        if self.items != "text" and len(self.lengths.keys() - {0}) < 2:  # those of a tensor
+            return {"lengths": lengths}
+        most_frequent = sorted(self.item_counts, key=lambda item: (-self.item_counts[item], item))
+        return {
+            "missing_fraction": round(self.without_list / max(1, self.rows), 6),
+            "distinct": len(self.item_counts),
+            "examples": [item[:_SHOWN] for item in most_frequent[:5]],
+            "lengths": lengths,
+        }
+
+
+def as_lists(profile: ColumnProfile, delimiter: str) -> ColumnProfile:
+    """The profile of a column of text as that of lists: the delimiter stands between their items."""
+    lengths: collections.Counter[int] = collections.Counter()
+    items: collections.Counter[str] = collections.Counter()
+    markers = {value for value in profile.counts if value in profile.declared or value in NULL_MARKERS}
+    for value, rows in profile.counts.items():
+        found = [item for each in value.split(delimiter) if (item := each.strip(Clean.strip))]
+        if value and value in markers:
+            continue
+        lengths[len(found)] += rows
+        items.update(dict.fromkeys(found, 0))
+        for item in found:
+            items[item] += rows
+    empty = lengths.pop(0, 0)
+    counts = {value: profile.counts[value] for value in markers - {""}} | ({"": empty} if empty else {})
+    return dataclasses.replace(
+        profile,
+        counts=counts,
+        lengths=lengths + collections.Counter({0: empty}),
+        items="text",
+        item_counts=items,
+        item_others=profile.others,
+        empty_lists=empty,
+        delimiter=delimiter,
+    )
 
 
 def excerpt(value: str) -> str:
@@ -409,12 +457,14 @@ class _Gathered:
         self.values = ValueCounts()
         self.lengths: collections.Counter[int] = collections.Counter()
         self.items = "whole"
+        self.of_items = ValueCounts()
+        self.empty_lists = 0
 
     def add(self, cells: pa.Array, undecoded: bool, *, limit: int, most_bytes: int) -> None:
         self.rows += len(cells)
         cells = text.plain(cells)
         if text.is_list(cells.type):
-            cells = self._add_lists(cells)
+            cells = self._add_lists(cells, limit=limit, most_bytes=most_bytes)
         are_bytes = not undecoded and text.is_bytes(cells.type)
         if are_bytes:
             cells = self._add_images(cells)
@@ -423,12 +473,16 @@ class _Gathered:
         self.misread += 0 if are_bytes else len(decoded.problems)
         self.values.add(decoded.values, limit=limit, most_bytes=most_bytes)
 
-    def _add_lists(self, cells: pa.Array) -> pa.Array:
+    def _add_lists(self, cells: pa.Array, *, limit: int, most_bytes: int) -> pa.Array:
         """The single values, for lists that hold no more than one."""
         flat = lists.flat(cells)
         sizes = pc.list_value_length(flat).fill_null(0).to_numpy()
         self.lengths.update(sizes.tolist())
-        self.items = max(self.items, _items(flat.flatten()), key=("whole", "numbers", "text").index)
+        self.empty_lists += int((sizes == 0).sum()) - flat.null_count
+        kind = _items(flat.flatten())
+        self.items = max(self.items, kind, key=("whole", "numbers", "text").index)
+        if kind == "text" or (kind == "whole" and sizes.max(initial=0) <= _LONGEST_OF_IDS):
+            self.of_items.add(to_text(flat.flatten()).values, limit=limit, most_bytes=most_bytes)
         return lists.single(flat, Problems()) if sizes.max(initial=0) <= 1 else pa.array([], pa.string())
 
     def _add_images(self, cells: pa.Array) -> pa.Array:
@@ -452,7 +506,13 @@ class _Gathered:
             images=self.images,
             lengths=self.lengths,
             items=self.items,
+            item_counts=self.of_items.counts,
+            item_others=self.of_items.others,
+            empty_lists=self.empty_lists,
         )
+
+
+_LONGEST_OF_IDS = 256  # whole numbers in a list up to which they may be ids; more are a tensor
 
 
 def _items(values: pa.Array) -> str:

@@ -1,7 +1,6 @@
 """Proposes the schema of a table from the profiles of its columns, and what to look at before trusting it."""
 
 import dataclasses
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_jobs.schema.features import (
@@ -11,10 +10,11 @@ from beam_jobs.schema.features import (
     propose_feature,
     why_useless,
 )
-from beam_jobs.schema.labels import candidates, label_remarks, missing_label_remarks, propose_label
-from beam_jobs.schema.profiles import ColumnProfile, same_values
+from beam_jobs.schema.labels import candidates, label_remarks, missing_label_remarks, propose_labels
+from beam_jobs.schema.profiles import ColumnProfile, as_lists, same_values
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema, identifiers
 from pipeline.data.schema.times import FORMATS, LAST_FIRST_YEAR
 
@@ -40,22 +40,26 @@ def propose(
     not_missing: Sequence[str] = (),
     date_format: Sequence[str] = (),
     first_year: Sequence[str] = (),
+    list_delimiter: Sequence[str] = (),
 ) -> Proposal:
     """A feature for each column that may say something about `label`; the others are ignored.
 
+    `label` may name several columns, with commas between them: they are predicted together.
+
     `missing` and `not_missing` say of values what they are, as `COLUMN=VALUE` or `VALUE` in all columns.
-    `date_format` and `first_year` say so of how dates are written: see `Datetime`.
+    `date_format` and `first_year` say so of how dates are written: see `Datetime`; `list_delimiter` of what
+    stands between the values of lists.
 
     Raises InputError if `label` or an ignored column is not there, or `label` does not suit the task.
     """
-    if label:
-        _check_one_label(profiles, label)
-    _check_names(profiles, [*ignore, *([label] if label else [])])
+    names = _label_columns(profiles, label)
+    _check_names(profiles, [*ignore, *names])
     profiles = _with_values(profiles, missing=missing, not_missing=not_missing)
     profiles = _with_dates(profiles, date_format=date_format, first_year=first_year)
-    if label in ignore:
+    profiles = _with_lists(profiles, list_delimiter)
+    if both := [name for name in names if name in ignore]:
         raise InputError(
-            f"--ignore={label}",
+            f"--ignore={both[0]}",
             received="the column of --label",
             expected="other columns: a label is what is predicted",
             action="Leave it out of one of the two.",
@@ -64,13 +68,15 @@ def propose(
     ignored = dict.fromkeys(ignore, "left out by --ignore")
     about_label: list[str] = []
     review = [*_repeated_header(profiles)]
+    proposed = propose_labels([profile for profile in profiles if profile.name in names], task=task)
+    labels = {each.name: each for each in proposed}
     for profile in (profile for profile in profiles if profile.name not in ignored):
-        reason = why_useless(profile) if profile.name != label else ""
+        reason = why_useless(profile) if profile.name not in labels else ""
         if reason:
             ignored[profile.name] = reason
             continue
-        if profile.name == label:
-            features.append(propose_label(profile, task=task))
+        if profile.name in labels:
+            features.append(labels[profile.name])
             about_label += missing_label_remarks(profile, features[-1])
             review += label_remarks(profile, features[-1])
         else:
@@ -82,9 +88,11 @@ def propose(
         review.append(f"{value!r} of --missing or --not_missing is in no column.")
     features = _with_names(features)
     review += [f"'{column}' is ignored: {reason}." for column, reason in ignored.items()]
-    if label and len(features) == 1:
+    if len(labels) > 1:
+        about_label.append(_together(proposed))
+    if labels and len(features) == len(labels):
         review.append(f"No column is left that '{label}' could be predicted from: a model needs one.")
-    elif label:
+    elif labels:
         review.append(
             f"Is any feature known only after '{label}' is? Move it to 'ignore': it leaks the label."
         )
@@ -199,20 +207,36 @@ def _column_and_value(flag: str, text: str, names: Sequence[str]) -> tuple[str |
     return None, text
 
 
-def _check_one_label(profiles: Sequence[ColumnProfile], label: str) -> None:
-    """Raises InputError for the names of several columns."""
-    known = {profile.name for profile in profiles}
-    given = [name.strip() for name in label.split(",")]
-    found = [name for name in given if name in known]
-    if label not in known and len(given) > 1 and found:
-        raise InputError(
-            f"--label={label}",
-            received=f"{len(given)} names between commas",
-            expected="one column: a model predicts one label",
-            action=f"Choose one, and leave the others out: {shlex.quote(f'--label={found[0]}')}"
-            + "".join(f" {shlex.quote('--ignore=' + ','.join(found[1:]))}" for _ in found[1:2])
-            + ".",
-        )
+def _label_columns(profiles: Sequence[ColumnProfile], label: str | None) -> tuple[str, ...]:
+    """The columns that --label names: one, or several with commas between them."""
+    if not label or label in {profile.name for profile in profiles}:
+        return (label,) if label else ()
+    return tuple(dict.fromkeys(name.strip() for name in label.split(",")))
+
+
+def _together(labels: Sequence[Label]) -> str:
+    names = ", ".join(f"'{label.name}'" for label in labels)
+    what = "numbers (multitarget)" if not labels[0].classes else "classes of a row (multilabel)"
+    return f"{names}: one model predicts these {len(labels)} {what}. A row that lacks one is rejected."
+
+
+def _with_lists(profiles: Sequence[ColumnProfile], given: Sequence[str]) -> list[ColumnProfile]:
+    """The profiles, those of lists with what the user says that stands between their values."""
+    names = [profile.name for profile in profiles]
+    delimiters = [_column_and_value("--list_delimiter", text, names) for text in given]
+    _check_value(
+        "--list_delimiter", "", all(delimiter for _, delimiter in delimiters), "at least one character"
+    )
+    found = []
+    for profile in profiles:
+        own = [delimiter for column, delimiter in delimiters if column == profile.name]
+        own += [
+            delimiter
+            for column, delimiter in delimiters
+            if column is None and any(delimiter in value for value in profile.counts)
+        ]
+        found.append(as_lists(profile, own[0]) if own and not profile.holds_lists else profile)
+    return found
 
 
 def _check_names(profiles: Sequence[ColumnProfile], names: Sequence[str]) -> None:

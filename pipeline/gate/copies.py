@@ -17,7 +17,7 @@ def find_copies(
     holdout is there several times.
 
     Args:
-      labels: [n], numbers.
+      labels: [n] or [n, answers], numbers.
       beside: what else tells rows apart, [n] or [n, …] each: predictions of every model, weights, texts.
       content: [n], integers that are equal where rows are, with their labels; None: only `beside` is known.
         Then rows that every model is certain of are no copies: many rows have a prediction of 0 or 1.
@@ -26,7 +26,7 @@ def find_copies(
     if content is None:
         is_certain = np.logical_and.reduce([_is_certain(array) for array in beside])
         content = np.where(is_certain, np.arange(len(labels), dtype=np.uint64), predicted)
-    label = _bits(np.asarray(labels, np.float64))
+    label = _mixed_label(np.asarray(labels, np.float64))
     _, first, row, counts = np.unique(
         _mix([np.asarray(content).astype(np.uint64), label]),
         return_index=True,
@@ -43,6 +43,11 @@ def find_copies(
     place = np.empty(len(row), np.int64)  # among the rows that equal it
     place[order] = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.unique(row * len(row) + place // of_one[row], return_inverse=True)[1]
+
+
+def _mixed_label(labels: np.ndarray) -> np.ndarray:
+    """uint64 [n], equal where labels, float64 [n] or [n, answers], are."""
+    return _bits(labels) if labels.ndim == 1 else _mix([_bits(column) for column in labels.T.copy()])
 
 
 def _is_certain(array: np.ndarray) -> np.ndarray:

@@ -17,8 +17,9 @@ class Metric:
 
     Attributes:
       kind: how it is computed from `column`: as a mean, as a share of ones, or as the area under a ROC curve.
-      column: (labels [n], predictions) → a number for each example, float64 [n]. Labels are int64 classes
-        with predictions [n, classes], or float64 values with predictions float64 [n].
+      column: (labels, predictions) → a number for each example, float64 [n]. Labels are int64 classes [n]
+        with predictions [n, classes], or float64 values [n] with predictions float64 [n]; of several answers
+        an example both are [n, answers].
     """
 
     name: str
@@ -60,6 +61,36 @@ def _absolute_errors(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.abs(values - labels)
 
 
+def _log_losses_of_sets(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """The mean over the classes of a multilabel."""
+    own = np.where(labels == 1, probabilities, 1.0 - probabilities.astype(np.float64))
+    return -np.log(np.clip(own, _SMALLEST_PROBABILITY, 1.0)).mean(axis=1)
+
+
+def _exact_matches(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    return ((probabilities > 0.5) == (labels == 1)).all(axis=1).astype(np.float64)
+
+
+def _wrong_classes(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """The share of the classes whose answer is wrong: the Hamming loss."""
+    return ((probabilities > 0.5) != (labels == 1)).mean(axis=1)
+
+
+def _in_spreads(labels: np.ndarray) -> np.ndarray:
+    """The standard deviations of the targets, [targets]; 1 where all labels are equal."""
+    spreads = labels.std(axis=0)
+    return np.where(spreads > 0, spreads, 1.0)
+
+
+def _squared_errors_of_targets(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The mean over targets, each in units of the spread of its labels here."""
+    return (((values - labels) / _in_spreads(labels)) ** 2).mean(axis=1)
+
+
+def _absolute_errors_of_targets(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return (np.abs(values - labels) / _in_spreads(labels)).mean(axis=1)
+
+
 LOG_LOSS = Metric(name="log_loss", kind="mean", column=_log_losses)
 AUC = Metric(name="auc", kind="area", column=_positive_scores, is_higher_better=True)
 ACCURACY = Metric(name="accuracy", kind="share", column=_hits, is_higher_better=True)
@@ -67,11 +98,21 @@ BRIER = Metric(name="brier", kind="mean", column=_brier_scores)
 MEAN_SQUARED_ERROR = Metric(name="mean_squared_error", kind="mean", column=_squared_errors)
 MEAN_ABSOLUTE_ERROR = Metric(name="mean_absolute_error", kind="mean", column=_absolute_errors)
 
+LOG_LOSS_OF_SETS = Metric(name="log_loss", kind="mean", column=_log_losses_of_sets)
+EXACT_MATCH = Metric(name="accuracy", kind="share", column=_exact_matches, is_higher_better=True)
+HAMMING_LOSS = Metric(name="hamming_loss", kind="mean", column=_wrong_classes)
+SQUARED_ERROR_OF_TARGETS = Metric(name="mean_squared_error", kind="mean", column=_squared_errors_of_targets)
+ABSOLUTE_ERROR_OF_TARGETS = Metric(
+    name="mean_absolute_error", kind="mean", column=_absolute_errors_of_targets
+)
+
 # By task (pipeline/data/schema/feature_types.py). The first one decides unless the rules name another.
 METRICS: Mapping[str, tuple[Metric, ...]] = {
     "binary": (LOG_LOSS, AUC, ACCURACY, BRIER),
     "multiclass": (LOG_LOSS, ACCURACY, BRIER),
+    "multilabel": (LOG_LOSS_OF_SETS, EXACT_MATCH, HAMMING_LOSS),
     "regression": (MEAN_SQUARED_ERROR, MEAN_ABSOLUTE_ERROR),
+    "multitarget": (SQUARED_ERROR_OF_TARGETS, ABSOLUTE_ERROR_OF_TARGETS),
 }
 NAMES: tuple[str, ...] = tuple(dict.fromkeys(metric.name for some in METRICS.values() for metric in some))
 

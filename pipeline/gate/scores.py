@@ -12,6 +12,7 @@ from pipeline.gate.statistics.estimates import Sample
 
 CHALLENGER, CHAMPION, ANCHOR = MODELS = ("challenger", "champion", "anchor")
 REGRESSION = "regression"
+MULTILABEL, MULTITARGET = SEVERAL = ("multilabel", "multitarget")  # several answers an example
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,16 +21,19 @@ class Scored:
 
     Attributes:
       task: a name of LABEL_TASKS.
-      labels: [n], class indices or values.
+      labels: [n], class indices or values; of a multilabel 0 or 1 of each class, [n, classes]; of several
+        targets [n, targets].
       predictions: by model ("challenger"; "champion" and "anchor" where there are such), as exports give
         them: probabilities [n, classes], or those of the positive class [n]; for a regression values [n] or
-        [n, 1]. Champion and anchor may be NaN or impossible in a row; the challenger where the champion is.
+        [n, 1]; of several answers an example, [n, answers]. Champion and anchor may be NaN or impossible in
+        a row; the challenger where the champion is.
       weights: [n], from 0 on; None: all rows count the same.
       clusters: [n], equal where rows belong together, of any type that can be sorted; None: rows are
         independent.
       slices: feature → its value in each row, text [n].
       prior: the prediction without features, from the training labels: the rate of the positive class, the
-        rates of all classes [classes], or the mean of the values; None: from the labels here.
+        rates of all classes [classes], or the mean of the values, or of those of each target; None: from the
+        labels here.
       rates: how often each class occurs in training, in `prior`'s form; None: as `prior` says.
       class_names: for messages; empty: their numbers.
       content: [n], integers that are equal where the stored rows are; None: rows of the same predictions and
@@ -56,7 +60,7 @@ class Scored:
                 "task", repr(self.task), f"one of {', '.join(METRICS)}", "Evaluate models of such a task."
             )
         self._check_models()
-        check_rows("labels", self.labels)
+        self._check_labels()
         for name, array in self._beside_labels():
             as_many_rows(name, array, len(self.labels))
         self._check_numbers()
@@ -67,8 +71,8 @@ class Scored:
 
     @property
     def classes(self) -> int:
-        """The number of classes; 0 for a regression."""
-        if self.task == REGRESSION:
+        """The number of classes of which an example has one; 0 where it has numbers, or several answers."""
+        if self.task == REGRESSION or self.task in SEVERAL:
             return 0
         predictions = self.predictions[CHALLENGER]
         return 2 if np.ndim(predictions) == 1 else np.shape(predictions)[1]
@@ -97,6 +101,9 @@ class Scored:
         name, array = f"predictions of the {model}", self.predictions[model]
         if self.task == REGRESSION:
             return faults_of_values(name, array)
+        if self.task in SEVERAL:
+            most = 1 if self.task == MULTILABEL else None
+            return faults_of_several(name, array, np.shape(self.labels)[1], most=most)
         return faults_of_probabilities(name, array, classes=self.classes, binary=self.task == "binary")
 
     def _beside_labels(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -115,6 +122,13 @@ class Scored:
             expected = f"{CHALLENGER}, and {CHAMPION} and {ANCHOR} where there are such"
             raise _error("predictions", received, expected, "Name the models so.")
 
+    def _check_labels(self) -> None:
+        if self.task not in SEVERAL:
+            check_rows("labels", self.labels)
+        elif np.ndim(self.labels) != 2 or not np.size(self.labels):
+            shape = f"shape {list(np.shape(self.labels))}"
+            raise _error("labels", shape, "several answers for each example, and one example at least")
+
     def _check_numbers(self) -> None:
         numbers = {model: self.has_number(model) for model in self.predictions}
         needed = numbers.get(CHAMPION, True)
@@ -122,9 +136,12 @@ class Scored:
             _none(f"predictions of the {CHALLENGER}", self.predictions[CHALLENGER], wrong & needed, expected)
         if self.task == REGRESSION:
             check_values("labels", self.labels)
+        elif self.task in SEVERAL:
+            _check_several(self.task, self.labels, self.prior)
         else:
             check_classes("labels", self.labels, self.classes)
-        check_prior(self.prior, self.classes)
+        if self.task not in SEVERAL:
+            check_prior(self.prior, self.classes)
         if self.classes:
             check_prior(self.rates, self.classes)
         if self.weights is not None:
@@ -185,6 +202,27 @@ def faults_of_probabilities(
         with np.errstate(invalid="ignore"):  # infinities of two signs
             sums = array.sum(axis=1, dtype=np.float64)
         yield np.abs(sums - 1) > _OFF_ONE, "probabilities that add up to 1"
+
+
+def faults_of_several(
+    name: str, array: np.ndarray, answers: int, *, most: float | None
+) -> Iterator[tuple[np.ndarray, str]]:
+    """Checks numbers, [n, answers]; from 0 to `most` where it is given."""
+    if np.shape(array)[1:] != (answers,):
+        raise _error(name, f"shape {list(np.shape(array))}", f"numbers of shape [n, {answers}]")
+    yield _beyond(name, array), _FINITE
+    if most is not None:
+        outside = (array < -_ROUNDING) | (array > most + _ROUNDING)
+        yield outside.any(axis=1), f"probabilities from 0 to {most}"
+
+
+def _check_several(task: str, labels: np.ndarray, prior: float | np.ndarray | None) -> None:
+    """Checks labels, [n, answers], and a prior of each answer."""
+    _finite("labels", labels)
+    if task == MULTILABEL:
+        _none("labels", labels, ~np.isin(labels, (0, 1)).all(axis=1), "0 or 1 of each class")
+    if prior is not None and np.shape(prior) != np.shape(labels)[1:]:
+        raise _error("prior", f"shape {list(np.shape(prior))}", f"{np.shape(labels)[1]} numbers")
 
 
 def check_classes(name: str, array: np.ndarray, number: int) -> None:
@@ -287,8 +325,9 @@ class Prepared:
     """Rows of a weight above 0.
 
     Attributes:
-      labels: int64 classes or float64 values, [n].
-      predictions: by model, [n, classes] or float64 [n]; also those of the prior where there is no champion.
+      labels: int64 classes or float64 values, [n]; of several answers an example [n, answers].
+      predictions: by model, [n, classes] or [n, answers], or float64 [n]; also those of the prior where
+        there is no champion.
       weights: float64 [n], 1 at most; None where all rows count the same.
       rates: by class, its rate in training; NaN: not known; empty for a regression.
       clusters: int64 [n], from 0 on; None: rows are independent.
@@ -308,7 +347,7 @@ class Prepared:
         """Returns each model's column of the metric."""
         return Sample(
             columns={model: metric.column(self.labels, made) for model, made in self.predictions.items()},
-            labels=self.labels if self.rates else np.unique(self.labels, return_inverse=True)[1],
+            labels=self.labels if self.rates else _numbered(self.labels),
             rates=self.rates,
             weights=self.weights,
             clusters=self.clusters,
@@ -316,9 +355,15 @@ class Prepared:
         )
 
 
+def _numbered(labels: np.ndarray) -> np.ndarray:
+    """The numbers of distinct labels, [n]."""
+    return np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
+
+
 def prepare(scored: Scored) -> Prepared:
     kept, weights = _weights(scored)
-    labels = np.asarray(scored.labels)[kept].astype(np.float64 if scored.task == REGRESSION else np.int64)
+    has_values = scored.task in (REGRESSION, MULTITARGET)
+    labels = np.asarray(scored.labels)[kept].astype(np.float64 if has_values else np.int64)
     predictions = {model: _predictions(scored.task, made)[kept] for model, made in scored.predictions.items()}
     if scored.clusters is None:
         texts = [np.asarray(column)[kept] for column in scored.slices.values()]
@@ -363,12 +408,17 @@ def _predictions(task: str, made: np.ndarray) -> np.ndarray:
     made = np.asarray(made)
     if task == REGRESSION:
         return made.reshape(len(made)).astype(np.float64)
+    if task in SEVERAL:
+        return made.astype(np.float64)
     return made if made.ndim == 2 else np.stack([1 - made.astype(np.float64), made], axis=1)
 
 
 def _prior(scored: Scored, labels: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Returns the same prediction for every row."""
     found = scored.prior
+    if scored.task in SEVERAL:
+        found = np.average(labels, axis=0, weights=weights) if found is None else found
+        return np.broadcast_to(np.asarray(found, np.float64), labels.shape)
     if scored.task == REGRESSION:
         return np.full(len(labels), np.average(labels, weights=weights) if found is None else float(found))
     if found is None:

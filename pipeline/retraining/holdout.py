@@ -48,7 +48,7 @@ class Answers:
     Attributes:
       task: that of the label, such as "binary".
       classes: names of the label's classes; empty for a number.
-      labels: [n], int32 classes or float32 values.
+      labels: [n, *label.shape], int32 classes or float32 values.
       predictions: by role, float32 [n, …], as the task's metrics take them.
       weights: float32 [n]; None: every row counts the same.
       clusters: int64 [n], rows of one number belong together; None: rows are independent.

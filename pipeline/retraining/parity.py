@@ -104,16 +104,24 @@ def flips(run: RestoredRun, sample: Sample) -> Flips | None:
     predict = AsTrained(run.preprocess, models, run.schema.label, schema=sample.schema)
     pairs = zip(*(predict(some)[1] for some in sample.batches()), strict=True)
     rounded, exact = (np.concatenate(each).astype(np.float64) for each in pairs)
-    return compare_precisions(rounded, exact, policy=policy)
+    return compare_precisions(rounded, exact, policy=policy, task=run.schema.label.task)
 
 
-def compare_precisions(rounded: np.ndarray, exact: np.ndarray, *, policy: str) -> Flips:
-    """Compares predictions: probabilities [n, classes] or values [n]. `moved` is infinite beyond numbers."""
-    has_classes = rounded.ndim > 1
-    flipped = int(np.sum(rounded.argmax(axis=1) != exact.argmax(axis=1))) if has_classes else 0
-    unit = 1.0 if has_classes else float(np.std(exact)) or 1.0
+def compare_precisions(rounded: np.ndarray, exact: np.ndarray, *, policy: str, task: str = "") -> Flips:
+    """Compares predictions: probabilities [n, classes] or values [n] or, of several targets, [n, targets].
+
+    `moved` is infinite beyond numbers. A multilabel is decided otherwise where one of its classes is.
+    """
+    has_classes = rounded.ndim > 1 and task != "multitarget"
+    spread = 1.0 if has_classes else np.std(exact, axis=0)
     with np.errstate(all="ignore"):
-        moved = float(np.sqrt(np.mean((rounded - exact) ** 2))) / unit
+        distances = (rounded - exact) / np.where(spread == 0, 1.0, spread)
+        moved = float(np.sqrt(np.mean(distances**2)))
+    flipped = 0
+    if has_classes and task == "multilabel":
+        flipped = int(np.sum(((rounded > 0.5) != (exact > 0.5)).any(axis=1)))
+    elif has_classes:
+        flipped = int(np.sum(rounded.argmax(axis=1) != exact.argmax(axis=1)))
     return Flips(
         policy=policy,
         rows=len(exact),

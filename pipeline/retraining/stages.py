@@ -179,9 +179,15 @@ def check_serving(job: Job, directory: pathlib.Path, *, against: pathlib.Path | 
 def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | None:
     """Returns the share of the positive class, those of all classes [classes], or the mean; None if unknown.
 
+    Of several targets it is the mean of each; of a multilabel in one column the share of the rows that have
+    each class, and in several columns it is unknown.
+
     Args:
       statistics: those of the training rows.
     """
+    if len(label.parts) > 1:
+        found = [statistics.features[name].numeric for name in label.parts]
+        return None if None in found else np.array([each.mean for each in found])
     measured = statistics.features[label.name]
     if label.task == "regression":
         return measured.numeric.mean if measured.numeric else None
@@ -189,6 +195,8 @@ def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | 
         return None
     known = dict(measured.values.values)  # only classes that occur
     counts = np.array([known.get(name, 0) for name in label.classes], np.float64)
+    if label.shape:
+        return counts / measured.present if measured.present else None
     if not counts.sum():
         return None
     shares = counts / counts.sum()

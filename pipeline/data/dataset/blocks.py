@@ -25,6 +25,7 @@ from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES, entry_head
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -118,6 +119,12 @@ def _categorical(feature: Categorical) -> Field:
     )
 
 
+def _categories(feature: Categories) -> Field:
+    if feature.vocabulary:
+        return Field(dtype="<i4", vocabulary=feature.vocabulary, may_be_unknown=feature.unknown == "oov")
+    raise _no_fixed_width(feature, "List its values in 'vocabulary', or use --layout=rows.")
+
+
 def _label(feature: Label) -> Field:
     if feature.shape:
         return Field(dtype="<u2")  # 0 or 1 of each class
@@ -158,6 +165,7 @@ _BY_TYPE: FeatureTypeTable[Callable[[Feature], Field]] = FeatureTypeTable(
     entries={
         Numeric: _number,
         Categorical: _categorical,
+        Categories: _categories,
         Label: _label,
         Image: _image,
         Text: _text,

@@ -160,12 +160,18 @@ def example_head(length: int) -> bytes:
     return _FIELD_1 + varint(length)
 
 
-def entry_head(name: bytes, wire: str, length: int) -> bytes:
+def bytes_head(length: int) -> bytes:
+    """The bytes before each of the values of a BytesList: BytesList.value = 1."""
+    return _FIELD_1 + varint(length)
+
+
+def entry_head(name: bytes, wire: str, length: int, *, is_list: bool = False) -> bytes:
     """The bytes before a payload of `length` bytes in a map entry: Features.feature = 1 {key = 1, value = 2}.
 
-    The payload is one bytes value, or packed numbers: field 1 of BytesList, FloatList and Int64List alike.
+    The payload is one bytes value, or packed numbers: field 1 of BytesList, FloatList and Int64List alike. Of
+    several bytes values (`is_list`) it has their heads itself.
     """
-    values = _FIELD_1 + varint(length)
+    values = b"" if is_list and wire == "bytes" else bytes_head(length)
     kind = _LIST_TAG[wire] + varint(len(values) + length) + values
     value = _FIELD_2 + varint(len(kind) + length) + kind
     key = _FIELD_1 + varint(len(name)) + name

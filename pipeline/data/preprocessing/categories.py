@@ -1,5 +1,6 @@
 """Ids of categorical values, by vocabulary, hash or range; 0 is what is unknown, or missing from a hash."""
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.preprocessing.numbers import zero_where
-from pipeline.data.schema.feature_types import Categorical
+from pipeline.data.schema.feature_types import Categorical, Categories
 
 Transform = Callable[[tf.Tensor], tf.Tensor]
 
@@ -35,6 +36,24 @@ def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[T
     lookup = _lookup(vocabulary)
     ids = _ListedIds(lookup, feature) if feature.vocabulary else lookup
     return ids, len(vocabulary) + 1
+
+
+class ListIds(tf.Module):
+    """Ids of lists: values, string [batch, length], or indices in blocks, int32 → int32 [batch, length].
+
+    0 is no value, 1 one that is unknown; `size` is the number of ids. A module, so that an export finds the
+    lookup.
+    """
+
+    def __init__(self, feature: Categories, statistics: FeatureStatistics) -> None:
+        super().__init__()
+        # Their ids begin with 0 for what is unknown.
+        self._ids, ids = category_ids(dataclasses.replace(feature, missing="reject"), statistics)
+        self.size = ids + 1
+
+    def __call__(self, values: tf.Tensor) -> tf.Tensor:
+        is_none = values == ("" if values.dtype == tf.string else blocks.MISSING)
+        return zero_where(is_none, 1 + tf.cast(self._ids(values), tf.int32))
 
 
 def known_ids(values: tf.Tensor, *, size: int) -> tf.Tensor:

@@ -19,11 +19,12 @@ from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescaling_left
 from pipeline.data.preprocessing import datetimes, numbers
-from pipeline.data.preprocessing.categories import category_ids, known_ids
+from pipeline.data.preprocessing.categories import ListIds, category_ids, known_ids
 from pipeline.data.preprocessing.datetimes import moments_of, texts_of
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -148,7 +149,12 @@ def _tokens(features: Sequence[Tokens], statistics: SplitStatistics) -> Inputs:
     return Inputs(sequences=tuple(sequences))
 
 
-def _sequence(feature: Text | Tokens, ids: Transform, values: int) -> SequenceInput:
+def _categories(features: Sequence[Categories], statistics: SplitStatistics) -> Inputs:
+    ids = [(each, ListIds(each, statistics.features[each.name])) for each in features]
+    return Inputs(sequences=tuple(_sequence(each, listed, listed.size - 1) for each, listed in ids))
+
+
+def _sequence(feature: Text | Tokens | Categories, ids: Transform, values: int) -> SequenceInput:
     return SequenceInput(feature=feature.name, transform=ids, length=feature.length, size=values + 1)
 
 
@@ -212,6 +218,7 @@ BY_TYPE = FeatureTypeTable(
         Image: InModel(inputs=_image, is_text=False),
         Label: InModel(inputs=lambda features, statistics: Inputs()),  # the model predicts it
         Datetime: InModel(inputs=_datetime, read=moments_of, spelled=texts_of),
+        Categories: InModel(inputs=_categories),
     },
 )
 

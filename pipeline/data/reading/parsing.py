@@ -89,7 +89,10 @@ def predicted(tokens: tf.Tensor, segments: tf.Tensor | None = None) -> tf.Tensor
 
 
 def _fixed_length(feature: Feature) -> tf.io.FixedLenFeature:
-    return tf.io.FixedLenFeature(feature.shape, DTYPES[feature.dtype], default_value=feature.fill)
+    fill = feature.fill
+    if fill is not None and feature.shape:
+        fill = np.full(feature.shape, fill)
+    return tf.io.FixedLenFeature(feature.shape, DTYPES[feature.dtype], default_value=fill)
 
 
 # --- Rows of blocks in TensorFlow: from serialized blocks to words, and from words to feature tensors.

@@ -150,6 +150,32 @@ class Categorical(Feature):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Categories(Categorical):
+    """A list of categories, such as the genres of a film: the first `length` of a row, in their order.
+
+    The raw value is a list, or text in which the `delimiter` stands between the values. Values that are
+    missing in a list are left out; a list of none is a value, too. A record always holds `length` strings:
+    empty ones fill it up.
+    """
+
+    encoding: Literal["vocabulary", "hashed"] = "vocabulary"
+    length: int = 0
+    delimiter: str = ""
+    kind: ClassVar[str] = "categories"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    def _check(self) -> None:
+        super()._check()
+        self._require_one_of("encoding", ("vocabulary", "hashed"))
+        self._require_one_of("missing", ("reject", "mark"))
+        self._require(self.length > 0, "length", self.length, "the largest number of values, from 1 on")
+        self._require("" not in self.vocabulary, "vocabulary", "''", "values that are not empty")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Label(Feature):
     """The model's target: an index into `classes`; 0 or 1 for each of them (multilabel); or a number.
 
@@ -340,7 +366,8 @@ class Tensor(Feature):
 
 # By the name that a schema file gives them.
 FEATURE_TYPES: Mapping[str, type[Feature]] = {
-    kind.kind: kind for kind in (Numeric, Categorical, Label, Image, Text, Tokens, Tensor, Datetime)
+    kind.kind: kind
+    for kind in (Numeric, Categorical, Categories, Label, Image, Text, Tokens, Tensor, Datetime)
 }
 
 

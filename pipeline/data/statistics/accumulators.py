@@ -16,6 +16,7 @@ from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, 
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -190,6 +191,19 @@ class Values(Lengths):
         return ValueCounts(distinct=len(ranked), values=tuple(ranked))
 
 
+class Items(Values):
+    """How often each value occurs in lists of categories; empty strings fill these up, and are none."""
+
+    def add(self, order: np.ndarray, column: pa.Array) -> None:
+        Gathered.add(self, order, column)
+        items = column.drop_null().flatten()
+        items = items.filter(pc.not_equal(items, ""))
+        self.bytes += pc.sum(pc.binary_length(items)).as_py() or 0
+        counted = items.value_counts()
+        values, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
+        self._add(dict(zip(values, counts, strict=True)))
+
+
 class Classes(Values):
     """How often each class occurs, by its name; counted by its index."""
 
@@ -199,6 +213,22 @@ class Classes(Values):
             counts = {feature.classes[int(index)]: count for index, count in counts.items()}
         # The mean length would be that of the indices.
         return dataclasses.replace(super().result(feature), values=self._ranked(counts), mean_length=0.0)
+
+
+class ClassSets(Classes):
+    """In how many rows each class of a multilabel is, by its name; counted by its index."""
+
+    def add(self, order: np.ndarray, column: pa.Array) -> None:
+        Gathered.add(self, order, column)
+        hot = column.drop_null()
+        counts = hot.flatten().to_numpy().reshape(len(hot), hot.type.list_size).sum(axis=0).tolist()
+        self._add({str(index): count for index, count in enumerate(counts) if count})
+
+
+def _of_label(label: Label) -> Gathered:
+    if not label.classes:
+        return Numbers()
+    return ClassSets() if label.shape else Classes()
 
 
 def gathered_of(feature: Feature) -> Gathered:
@@ -212,7 +242,8 @@ _BY_TYPE: FeatureTypeTable[Callable[[Feature], Gathered]] = FeatureTypeTable(
     entries={
         Numeric: lambda feature: Numbers(),
         Categorical: lambda feature: Values(),
-        Label: lambda feature: Classes() if feature.classes else Numbers(),
+        Categories: lambda feature: Items(),
+        Label: _of_label,
         Image: lambda feature: Lengths(),
         Text: lambda feature: Lengths(),
         Tokens: lambda feature: Numbers(),

@@ -18,7 +18,16 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import accumulators, samples
-from pipeline.data.statistics.accumulators import Classes, Gathered, Lengths, Numbers, Values, gathered_of
+from pipeline.data.statistics.accumulators import (
+    Classes,
+    ClassSets,
+    Gathered,
+    Items,
+    Lengths,
+    Numbers,
+    Values,
+    gathered_of,
+)
 from pipeline.data.statistics.samples import Cursor, signed, text, varint
 
 _RANGE = struct.Struct("<dd")
@@ -98,6 +107,12 @@ def _write_values(values: Values, table: np.ndarray) -> bytes:
 
 
 def _read_values(values: Values, cursor: Cursor, feature: Feature, table: np.ndarray) -> None:
+    _read_items(values, cursor, feature, table)
+    if values.counts is not None and sum(values.counts.values()) != values.present:
+        raise DamagedError(f"counts of '{feature.name}' that are not those of its values")
+
+
+def _read_items(values: Values, cursor: Cursor, feature: Feature, table: np.ndarray) -> None:
     values.bytes = cursor.varint()
     distinct = cursor.varint(accumulators.MAXIMUM_DISTINCT + 1) - 1
     if distinct < 0:  # too many to be counted
@@ -105,12 +120,23 @@ def _read_values(values: Values, cursor: Cursor, feature: Feature, table: np.nda
         return
     pairs = [(cursor.text(), cursor.varint()) for _ in range(distinct)]
     values.counts = dict(pairs)
-    if len(values.counts) != distinct or sum(values.counts.values()) != values.present:
+    if len(values.counts) != distinct:
         raise DamagedError(f"counts of '{feature.name}' that are not those of its values")
 
 
 def _read_classes(classes: Classes, cursor: Cursor, feature: Label, table: np.ndarray) -> None:
     _read_values(classes, cursor, feature, table)
+    _require_known(classes, feature)
+
+
+def _read_class_sets(classes: ClassSets, cursor: Cursor, feature: Label, table: np.ndarray) -> None:
+    _read_items(classes, cursor, feature, table)
+    _require_known(classes, feature)
+    if max((classes.counts or {}).values(), default=0) > classes.present:
+        raise DamagedError(f"more rows of a class of '{feature.name}' than there are")
+
+
+def _require_known(classes: Classes, feature: Label) -> None:
     if not set(classes.counts or ()) <= {str(index) for index in range(len(feature.classes))}:
         raise DamagedError(f"a class that '{feature.name}' does not have")
 
@@ -129,6 +155,8 @@ _FORMS = {
     Lengths: _Form(2, lambda lengths, _: varint(lengths.bytes), _read_lengths),
     Values: _Form(3, _write_values, _read_values),
     Classes: _Form(4, _write_values, _read_classes),
+    Items: _Form(5, _write_values, _read_items),
+    ClassSets: _Form(6, _write_values, _read_class_sets),
 }
 
 

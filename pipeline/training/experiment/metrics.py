@@ -122,6 +122,7 @@ _ENTRIES = (
     "confusion_matrix",
     "predicted_vs_actual",
     "per_class",
+    "per_target",
 )
 
 
@@ -142,7 +143,8 @@ def _maker(name: _Name, label: Label, place: Place) -> Callable[[], Accumulator]
 def _known(name: _Name, label: Label) -> Callable[[], Accumulator]:
     known = METRICS[name.of]
     if label.task not in known.tasks:
-        expected = f"a metric for {label.task}: {', '.join(_of_task(label.task))}"
+        named = ", ".join(_of_task(label.task)) or "one of keras.metrics, or your own"
+        expected = f"a metric for {label.task}: {named}"
         raise _error(name, f"one for {' and '.join(known.tasks)}", expected, "Choose one of these.")
     if not _fits(name.at, known, label):
         raise _error(name, repr(name.text), f"{name.of}@N, {known.at}", "Correct it.")

@@ -3,7 +3,7 @@
 import datetime
 import math
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from pipeline.data.schema import times
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -20,8 +21,9 @@ from pipeline.data.schema.feature_types import (
     Text,
     Tokens,
 )
+from pipeline.data.schema.schema import Schema
 
-MISSING, EMPTY = "(missing)", "(empty)"
+MISSING, EMPTY, NO_CLASS = "(missing)", "(empty)", "(no class)"
 _MOST_NUMBERS = 8  # of a list, with four digits each
 _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIFF": "WebP", b"BM": "BMP"}
 
@@ -29,6 +31,12 @@ _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIF
 def format_value(feature: Feature, value: np.ndarray) -> str:
     """The value of a feature, [*feature.shape], as the raw data had it, as far as the record tells."""
     return _BY_TYPE.of(feature)(feature, value)
+
+
+def format_label(schema: Schema, features: Mapping[str, np.ndarray]) -> str:
+    """The label of an example; of several labels each with its name."""
+    parts = [(schema[name], format_value(schema[name], features[name])) for name in schema.label.parts]
+    return parts[0][1] if len(parts) == 1 else ", ".join(f"{each.name} {said}" for each, said in parts)
 
 
 def _numeric(feature: Numeric, value: np.ndarray) -> str:
@@ -47,9 +55,16 @@ def _text(feature: Feature, value: np.ndarray) -> str:
     return text or (MISSING if feature.missing == "mark" else EMPTY)
 
 
+def _categories(feature: Categories, value: np.ndarray) -> str:
+    names = [bytes(each).decode(errors="backslashreplace") for each in value.ravel() if each]
+    return ", ".join(names) or EMPTY
+
+
 def _label(feature: Label, value: np.ndarray) -> str:
     if not feature.classes:
         return _number(value)
+    if feature.shape:
+        return ", ".join(feature.classes[at] for at in np.flatnonzero(value)) or NO_CLASS
     index = int(value)
     return feature.classes[index] if 0 <= index < len(feature.classes) else f"class {index}, unknown"
 
@@ -94,6 +109,7 @@ _BY_TYPE: FeatureTypeTable[Callable[[Feature, np.ndarray], str]] = FeatureTypeTa
     entries={
         Numeric: _numeric,
         Categorical: _categorical,
+        Categories: _categories,
         Label: _label,
         Image: _image,
         Text: _text,

@@ -15,7 +15,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.report import formats
 from pipeline.report.html import Markup, tag
 from pipeline.report.section import Cell, Code, Facts, Section, Tiles
-from pipeline.training.replay.format import format_value, image_format
+from pipeline.training.replay.format import NO_CLASS, format_label, format_value, image_format
 from pipeline.training.replay.step import JUMP, Example, Partner, ReplayedStep, Spike, Spikes, Window
 from pipeline.training.replay.stream import RawFeatures, Record, place
 
@@ -145,7 +145,7 @@ def _examples(step: ReplayedStep, schema: Schema) -> list[Section]:
 def _example(rank: int, example: Example, schema: Schema) -> Section:
     label, record, raw, values = schema.label, example.record, example.raw, example.features
     facts = [
-        (f"label {label.name}", _short(_label(schema, values))),
+        (f"label {label.name}", _short(format_label(schema, values))),
         ("predicted", _short(prediction(example, label))),
         ("weight", None if example.weight is None else formats.number(example.weight)),
         ("record", Cell(text=place(record), note=f"split {record.split} of {record.dataset}")),
@@ -153,9 +153,9 @@ def _example(rank: int, example: Example, schema: Schema) -> Section:
         ("raw row", Cell(text=raw, note=f"in {raw.folder}") if raw else None),
         ("in the batch", f"example {example.index:,}, position {record.position:,}"),
     ]
-    inputs = [feature for feature in schema.features if feature.name != label.name]
     features = [
-        (_short(feature.name), _short(format_value(feature, values[feature.name]))) for feature in inputs
+        (_short(feature.name), _short(format_value(feature, values[feature.name])))
+        for feature in schema.inputs
     ]
     return Section(
         title=f"{rank}. Loss {formats.number(example.loss)}",
@@ -172,33 +172,39 @@ def _short(text: str) -> str:
     return formats.shortened(text, _CHARACTERS)
 
 
-def _label(schema: Schema, features: RawFeatures) -> str:
-    """The label of an example: the features that hold it; of tokens, without the numbers of documents."""
-    parts = schema.label.parts
-    names = parts[:1] if isinstance(schema.label, TokenLabel) else parts
-    return ", ".join(format_value(schema[name], features[name]) for name in names)
-
-
 def _mixed(partner: Partner | None, schema: Schema) -> str:
     """Describes how much of an example is itself, and its partner; empty where it is not mixed."""
     if partner is None:
         return ""
     weight = "" if partner.weight is None else f" of weight {formats.number(partner.weight)}"
-    other = f"{_label(schema, partner.features)}{weight} ({place(partner.record)})"
+    other = f"{format_label(schema, partner.features)}{weight} ({place(partner.record)})"
     return f"{partner.share:.1%} itself, {1 - partner.share:.1%} {other}"
 
 
 def prediction(example: Example, label: Label) -> str:
     """`yes 0.9731` or, where that is neither its label nor its partner's, `yes 0.9731, no 0.0269`."""
     given, partner = example.prediction, [example.partner] if example.partner else []
-    if not label.classes and given.ndim:
+    if isinstance(label, TokenLabel):
         return format_value(Tensor(name=label.name, dimensions=given.shape), given)
     if not label.classes:
-        return f"{float(given):.6g}"
+        return ", ".join(f"{value:.6g}" for value in np.ravel(given))
+    if label.shape:
+        return _several(given, _is_there(example.features, label), label)
     actual = [int(each.features[label.name]) for each in (example, *partner)]
     known = [each for each in actual if 0 <= each < len(label.classes)]
     shown = dict.fromkeys((int(np.argmax(given)), *known))
     return ", ".join(f"{label.classes[each]} {given[each]:.4f}" for each in shown)
+
+
+def _several(given: np.ndarray, is_there: np.ndarray, label: Label) -> str:
+    """`war 0.9731, crime 0.2112`: the classes that are answered or there, the surest first."""
+    shown = [at for at in np.argsort(-given) if given[at] > 0.5 or is_there[at]]
+    return ", ".join(f"{label.classes[at]} {given[at]:.4f}" for at in shown) or NO_CLASS
+
+
+def _is_there(features: RawFeatures, label: Label) -> np.ndarray:
+    """1 for each class of a multilabel that an example has, [classes]."""
+    return np.concatenate([np.ravel(features[name]) for name in label.parts])
 
 
 def _pictures(example: Example, schema: Schema) -> Markup | None:
@@ -244,7 +250,7 @@ def _example_json(example: Example, schema: Schema) -> dict[str, object]:
         "position": record.position,
         "loss": _plain(example.loss),
         **({} if example.weight is None else {"weight": _plain(example.weight)}),
-        "label": _label(schema, example.features),
+        "label": format_label(schema, example.features),
         **({} if example.partner is None else {"mixed_with": _partner_json(example.partner, schema)}),
         "prediction": _plain(example.prediction),
         **_place_json(record),
@@ -262,7 +268,7 @@ def _partner_json(partner: Partner, schema: Schema) -> dict[str, object]:
     return {
         "index": partner.index,
         "share_of_example": partner.share,
-        "label": _label(schema, partner.features),
+        "label": format_label(schema, partner.features),
         **({} if partner.weight is None else {"weight": _plain(partner.weight)}),
         "position": partner.record.position,
         **_place_json(partner.record),

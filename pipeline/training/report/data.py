@@ -9,6 +9,7 @@ from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -185,7 +186,9 @@ def _plot(feature: FeatureStatistics, shown: "FeatureFormat") -> object:
     if feature.numeric is not None:
         return histogram(feature.numeric.quantiles, shown.number) or "one value"
     if feature.values is not None and feature.values.values:
-        return value_shares(feature.values.values, feature.present, limit=shown.most_values)
+        # A list has several values a row.
+        total = max(feature.present, sum(count for _, count in feature.values.values))
+        return value_shares(feature.values.values, total, limit=shown.most_values)
     return f"{formats.size(feature.mean_length)} on average" if feature.mean_length else ""
 
 
@@ -230,6 +233,7 @@ _BY_TYPE = FeatureTypeTable(
     entries={
         Numeric: FeatureFormat(detail=_stored_as),
         Categorical: FeatureFormat(detail=lambda feature: feature.encoding),
+        Categories: FeatureFormat(detail=lambda feature: f"{feature.encoding}, up to {feature.length}"),
         Label: FeatureFormat(detail=lambda feature: feature.task, most_values=_MOST_CLASSES),
         Image: FeatureFormat(detail=lambda feature: feature.encoding),
         Text: FeatureFormat(detail=_dtype),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from pipeline.data.schema.feature_types import Label
 from pipeline.report import formats
 from pipeline.report.charts import confusion_matrix, predicted_vs_actual, roc_curve
 from pipeline.report.html import Markup, join, tag
@@ -23,8 +24,8 @@ def metrics_of(inputs: ReportInputs) -> tuple[Metric, ...]:
     If the task is not known, those of all tasks.
     """
     task = inputs.evaluation.get("task")
-    if task is None and inputs.schema is not None:
-        task = next((feature.task for feature in inputs.schema.features if feature.kind == "label"), None)
+    if task is None and inputs.schema is not None and inputs.schema.of_type(Label):
+        task = inputs.schema.label.task
     known = [TASKS[task]] if task in TASKS else TASKS.values()
     asked = inputs.run.get("config", {}).get("evaluation", {}).get("metrics") or ()
     return tuple(dict.fromkeys((*(metric for each in known for metric in each.metrics), *shown(asked))))
@@ -66,6 +67,7 @@ def results_section(inputs: ReportInputs) -> Section | None:
     roc, pairs = evaluation.get("roc"), evaluation.get("predicted_vs_actual")
     auc = as_float(evaluation.get("auc"))
     tables = (_class_table(counts, classes), _confused_pairs(counts, classes)) if counts.size else None
+    several = tuple(_table_of_each(title, each) for title in _OF_EACH if (each := evaluation.get(title)))
     return Section(
         title=f"Results on the {evaluation.get('split', 'evaluation')} split",
         parts=[
@@ -75,6 +77,7 @@ def results_section(inputs: ReportInputs) -> Section | None:
             roc_curve(roc["false_positive_rate"], roc["true_positive_rate"], auc) if roc else None,
             predicted_vs_actual(pairs) if pairs else None,
             tables,
+            several or None,
         ],
         id="results",
     )
@@ -126,6 +129,8 @@ def mean_rmse(evaluation: Mapping) -> float:
 
     R² = 1 − mse / variance, so variance = mse / (1 − R²).
     """
+    if "per_target" in evaluation:  # a mean over targets has no such relation
+        return np.nan
     rmse, unexplained = as_float(evaluation.get("rmse")), 1.0 - as_float(evaluation.get("r2"))
     return rmse / np.sqrt(unexplained) if rmse > 0 and unexplained > 0 else np.nan
 
@@ -160,6 +165,26 @@ def _class_table(counts: np.ndarray, classes: list[str]) -> Table:
     ]
     header = ["class", "examples", "recall", "precision"]
     return Table(title=title, header=header, rows=rows, numbers=range(1, 4))
+
+
+# Entries of an evaluation with the numbers of each class or target, and the word for one of these.
+_OF_EACH = {"per_class": "class", "per_target": "target"}
+_HEADER = {"rate": "rate", "r2": "R²"}
+
+
+def _table_of_each(title: str, each: Mapping[str, Mapping[str, float | None]]) -> Table:
+    """The numbers of each class of a multilabel, or of each target."""
+    keys = list(next(iter(each.values())))
+    rows = [
+        [
+            formats.shortened(name, 40),
+            *("" if found[key] is None else formats.number(found[key]) for key in keys),
+        ]
+        for name, found in each.items()
+    ]
+    word = _OF_EACH[title]
+    header = [word, *(_HEADER.get(key, key.upper()) for key in keys)]
+    return Table(title=f"Each {word}", header=header, rows=rows, numbers=range(1, len(header)))
 
 
 def _confused_pairs(counts: np.ndarray, classes: list[str]) -> Table | None:

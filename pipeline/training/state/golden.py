@@ -81,8 +81,11 @@ def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelSc
       scale: of the labels. A logit counts by its distance from their mean, and as their spread at least: so
         seconds and nanoseconds, and years near 2,000, are treated alike.
     """
+    if isinstance(scale.spread, tuple):  # each target in its own unit
+        saved, now = ((logits - scale.mean) / scale.spread for logits in (saved, now))
+        scale = _WITHOUT_UNIT
     difference = largest_difference(now, saved)
-    allowed = _TOLERANCE * max(np.max(scale.spread), float(np.max(np.abs(saved - scale.mean))))
+    allowed = _TOLERANCE * max(scale.spread, float(np.max(np.abs(saved - scale.mean))))
     if not difference <= allowed:
         raise InputError(
             f"checkpoint {checkpoint}",

@@ -9,6 +9,8 @@ from pipeline.training.tasks.classification import SquaredErrors, cross_entropie
 from pipeline.training.tasks.metrics import area_under, roc, share
 from pipeline.training.tasks.task import LOSS, Metric, Task
 
+_MOST_LISTED = 200  # classes, as of a confusion matrix
+
 # --- Multilabel: each class is there or not, whatever the others are.
 
 
@@ -85,16 +87,17 @@ class _ClassSets:
         areas = self._areas()
         known = [area for area in areas if area is not None]
         rates = self._there / self._weight
+        each = {
+            name: {"rate": float(rates[at]), "f1": float(f1[at]), "auc": areas[at]}
+            for at, name in enumerate(self._names[:_MOST_LISTED])
+        }
         return {
             "loss": self._loss / self._weight,
             "accuracy": self._right / self._weight,
             "micro_f1": float(micro),
             "macro_f1": float(f1.mean()),
             **({"auc": float(np.mean(known))} if known else {}),
-            "per_class": {
-                name: {"rate": float(rates[at]), "f1": float(f1[at]), "auc": areas[at]}
-                for at, name in enumerate(self._names)
-            },
+            **({"per_class": each} if len(self._names) <= _MOST_LISTED else {}),
         }
 
     def _areas(self) -> list[float | None]:
@@ -167,4 +170,5 @@ class _TargetErrors:
         means = {key: float(np.mean([each[key] for each in found.values()])) for key in _OF_TARGET}
         of_each = {f"{key}_{name}": each[key] for name, each in found.items() for key in _OF_TARGET}
         loss = float(np.mean([target.relative_loss() for target in self._targets.values()]))
-        return {"loss": loss, **means, **of_each}
+        table = {name: {key: each[key] for key in _OF_TARGET} for name, each in found.items()}
+        return {"loss": loss, **means, **of_each, "per_target": table}

@@ -8,6 +8,7 @@ from typing import Literal
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     Image,
     Label,
@@ -49,10 +50,56 @@ class Example:
 
     def stored(self) -> list:
         """What records hold of the good cells."""
-        return [self.feature.fill if value is None else value for _, value in self.good]
+        fill = (
+            [self.feature.fill] * math.prod(self.feature.shape) if self.feature.shape else self.feature.fill
+        )
+        return [fill if value is None else value for _, value in self.good]
 
+
+FILLED = ("", "", "")
 
 EXAMPLES = (
+    Example(
+        feature=Categories(
+            name="genres",
+            length=3,
+            delimiter="|",
+            vocabulary=("crime", "drama", "war"),
+            missing="mark",
+            clean=Clean(null_markers=("", "NA"), aliases={"Drama": "drama"}),
+        ),
+        good=(
+            ("Drama| war", ["drama", "war", ""]),
+            ("NA", None),
+            ("", [*FILLED]),
+            ("|crime||NA|crime|", ["crime", "crime", ""]),
+            ("war|war|drama|crime", ["war", "war", "drama"]),
+        ),
+        bad=((b"Z\xfcrich|war", "not UTF-8"),),
+        wrong=["war", b"\xff", ""],
+        proto='string_domain { value: "crime" value: "drama" value: "war" }',
+        tfds="Tensor",
+        counts="values",
+    ),
+    Example(
+        feature=Categories(name="codes", length=2, delimiter=", ", vocabulary=("7", "07"), unknown="reject"),
+        good=(("7, 07", ["7", "07"]), ("7", ["7", ""]), ("", ["", ""])),
+        bad=(("7, 8", "not in the vocabulary"), ("7,07", "not in the vocabulary")),
+        wrong=["7", "8"],
+        proto='string_domain { value: "7" value: "07" }',
+        tfds="Tensor",
+        counts="values",
+    ),
+    Example(
+        feature=Categories(name="words", length=2, delimiter=";", encoding="hashed", buckets=8),
+        good=(("a;b", ["a", "b"]), (" ☃ ;a;c", ["☃", "a"]), (";", ["", ""])),
+        bad=((b"\xff", "not UTF-8"),),
+        wrong=[b"\xff", ""],
+        proto="",
+        tfds="Tensor",
+        counts="values",
+        in_blocks=False,
+    ),
     Example(
         feature=Numeric(name="real", missing="mark", minimum=-5, maximum=1e6),
         good=((" 1.5 ", 1.5), ("", None), ("-2e0", -2.0), ("1e6", 1e6), ("-0.0", -0.0)),
@@ -168,6 +215,26 @@ EXAMPLES = (
         wrong=3,
         proto="int_domain { min: 0 max: 2 is_categorical: true }",
         tfds="ClassLabel",
+        counts="values",
+    ),
+    Example(
+        feature=Label(
+            name="tags",
+            task="multilabel",
+            classes=("1", "2", "ten"),
+            delimiter="|",
+            clean=Clean(null_markers=("", "?"), aliases={"Ten": "ten"}),
+        ),
+        good=(("2|1", [1, 1, 0]), (" |Ten| ten|", [0, 0, 1]), ("", [0, 0, 0]), ("1", [1, 0, 0])),
+        bad=(
+            ("1|3", "not one of the classes"),
+            ("?", "missing"),
+            ("1|?", "a name in its list is missing"),
+            (b"1|\xff", "not UTF-8"),
+        ),
+        wrong=[0, 2, 1],
+        proto="int_domain { min: 0 max: 1 }",
+        tfds="Tensor",
         counts="values",
     ),
     Example(

@@ -117,7 +117,7 @@ ANY = {
 
 def as_requested(feature: Feature, value: object) -> tf.Tensor:
     """[1, *shape] as `raw` takes it, of what a record holds, or of the text that raw data have for it."""
-    if not feature.is_text_in_requests:
+    if not feature.is_text_in_requests or feature.shape:
         return tensor(feature, [value])
     if isinstance(value, str | bytes):
         return tf.constant([value])
@@ -158,7 +158,7 @@ def test_every_extreme_value_of_a_kind_gets_a_finite_answer(ways, example):
         values = [value] * math.prod(feature.shape) if feature.shape else value
         record = serialize(SCHEMA, usual | {example.name: values})
         assert np.isfinite(ways.predicted([record])).all(), (example.name, value)
-    for text in EXTREMES["string"] if feature.is_text_in_requests else ():
+    for text in EXTREMES["string"] if feature.is_text_in_requests and not feature.shape else ():
         assert np.isfinite(ways.raw(usual | {example.name: text})).all(), (example.name, text)
 
 
@@ -177,7 +177,9 @@ def cells(example: Example) -> st.SearchStrategy:
 
 def requested(feature: Feature, cell: bytes, value: object) -> object:
     """What a request holds where raw data hold `cell`, of which conversion made `value`; None: missing."""
-    if feature.is_text_in_requests:
+    if feature.shape and value is None:
+        return [feature.fill] * math.prod(feature.shape)
+    if feature.is_text_in_requests and not feature.shape:
         return cell
     return (
         math.nan if value is None and feature.dtype == "float32" else feature.fill if value is None else value

@@ -21,7 +21,38 @@ RATES = RNG.dirichlet(np.ones(CLASSES), ROWS)
 TRUTH = RNG.normal(5, 2, ROWS)
 VALUES = TRUTH + RNG.normal(0, 1, ROWS)
 
+SETS = RNG.integers(2, size=(ROWS, CLASSES))
+OF_SETS = np.clip(RNG.beta(2, 2, SETS.shape) * 0.7 + 0.3 * SETS, 0.01, 0.99)
+TARGETS = RNG.normal(5, (2, 2000), (ROWS, 2))
+OF_TARGETS = TARGETS + RNG.normal(0, (1, 300), TARGETS.shape)
+
+
+def in_spreads(metric, w) -> float:
+    """The mean over targets of a metric of labels and predictions in units of the labels' spread."""
+    spreads = TARGETS[slice(None) if w is None else w > 0].std(axis=0)
+    return metric(TARGETS / spreads, OF_TARGETS / spreads, sample_weight=w)
+
+
 BY_SKLEARN = {
+    "multilabel": (
+        SETS,
+        OF_SETS,
+        {
+            "log_loss": lambda w: np.mean(
+                [sk.log_loss(SETS[:, at], OF_SETS[:, at], sample_weight=w) for at in range(CLASSES)]
+            ),
+            "accuracy": lambda w: sk.accuracy_score(SETS, OF_SETS > 0.5, sample_weight=w),
+            "hamming_loss": lambda w: sk.hamming_loss(SETS, OF_SETS > 0.5, sample_weight=w),
+        },
+    ),
+    "multitarget": (
+        TARGETS,
+        OF_TARGETS,
+        {
+            "mean_squared_error": lambda w: in_spreads(sk.mean_squared_error, w),
+            "mean_absolute_error": lambda w: in_spreads(sk.mean_absolute_error, w),
+        },
+    ),
     "binary": (
         BINARY,
         POSITIVE,

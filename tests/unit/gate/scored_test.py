@@ -16,12 +16,19 @@ GOOD = {
 VALUES = {"task": "regression", "labels": np.arange(3.0), "predictions": {"challenger": np.ones(3)}}
 MANY = {"task": "multiclass", "labels": np.arange(3), "predictions": {"challenger": np.eye(3)}}
 
+SETS = {
+    "task": "multilabel",
+    "labels": np.array([[0, 1], [1, 1], [0, 0]]),
+    "predictions": {"challenger": np.full((3, 2), 0.7)},
+}
+TARGETS = {**SETS, "task": "multitarget", "labels": np.arange(6.0).reshape(3, 2)}
+
 
 def test_every_task_can_be_judged():
     assert set(METRICS) == set(LABEL_TASKS)
 
 
-@pytest.mark.parametrize("good", [GOOD, VALUES, MANY])
+@pytest.mark.parametrize("good", [GOOD, VALUES, MANY, SETS, TARGETS])
 def test_good_input_is_taken(good):
     weights, clusters = np.array([0, 1, 2.5]), np.array(["u1", "u2", "u1"])
     assert (
@@ -53,6 +60,12 @@ def test_good_input_is_taken(good):
         (VALUES, {"labels": np.array([0, np.inf, 1])}, "inf.* in row 1 .*finite"),
         (VALUES, {"labels": np.array([0, 1e300, 1])}, r"1e\+300.* in row 1 .*finite float32"),
         (VALUES, {"predictions": {"challenger": np.ones((3, 2))}}, "one value for each example"),
+        (SETS, {"labels": np.array([0, 1, 1])}, r"received shape \[3\]; expected several answers"),
+        (SETS, {"labels": np.array([[0, 1], [2, 0], [1, 1]])}, "in row 1 .* 0 or 1 of each class"),
+        (SETS, {"predictions": {"challenger": np.ones((3, 3))}}, r"numbers of shape \[n, 2\]"),
+        (SETS, {"predictions": {"challenger": np.full((3, 2), 1.2)}}, "probabilities from 0 to 1"),
+        (SETS, {"prior": 0.5}, r"prior .*received shape \[\]; expected 2 numbers"),
+        (TARGETS, {"labels": np.array([[0, 1], [np.nan, 0], [1, 1]])}, "in row 1 .*finite float32"),
         (GOOD, {"weights": np.ones(2)}, r"weights .* received shape \[2\]"),
         (GOOD, {"weights": np.array([1, -1, 1])}, "weights .* in row 1 .* numbers from 0 on"),
         (GOOD, {"weights": np.array([1, np.nan, 1])}, "weights .* in row 1"),

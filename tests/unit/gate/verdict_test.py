@@ -12,7 +12,7 @@ from pipeline.gate.metrics import METRICS
 from pipeline.gate.rules import GateRules
 from pipeline.gate.scores import Scored
 from pipeline.gate.verdict import PROMOTE, REJECT, UNDECIDED, Verdict, evaluate
-from tests.unit.gate.holdouts import binary, regression
+from tests.unit.gate.holdouts import binary, regression, sigmoid
 
 RULES = GateRules()
 METHODS = {
@@ -27,6 +27,25 @@ METHODS = {
     ("clustered", "auc"): "paired cluster bootstrap",
 }
 NON_INFERIOR = GateRules(rule="non_inferiority", margin=0.01)
+
+
+@pytest.mark.parametrize("task", ["multilabel", "multitarget"])
+def test_several_answers_an_example_are_decided_by_their_mean_loss(task):
+    """Of targets each in its own unit: the second one's alone would hide the first."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(0, (1, 1e4), (3_000, 2))
+    labels = (values > 0).astype(np.int64) if task == "multilabel" else values
+
+    def made(noise: tuple[float, float]) -> np.ndarray:
+        found = values + rng.normal(0, 1, values.shape) * np.array(noise) * (1, 1e4)
+        return sigmoid(found / (1, 1e4)) if task == "multilabel" else found
+
+    better, worse = made((0.1, 0.5)), made((0.6, 0.5))
+    for challenger, champion, decision in ((better, worse, PROMOTE), (worse, better, REJECT)):
+        predictions = {"challenger": challenger, "champion": champion}
+        assert evaluate(Scored(task=task, labels=labels, predictions=predictions), RULES).decision == decision
+    first = evaluate(Scored(task=task, labels=labels, predictions={"challenger": better}), RULES)
+    assert (first.decision, first.is_first) == (PROMOTE, True)
 
 
 def test_a_better_challenger_is_promoted_with_its_numbers():

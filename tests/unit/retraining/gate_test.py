@@ -111,6 +111,17 @@ def test_a_regression_moves_in_the_unit_of_its_spread():
     assert compare_precisions(exact * np.nan, exact, policy="mixed_bfloat16").moved == np.inf
 
 
+def test_several_answers_flip_one_by_one_and_move_each_in_its_unit():
+    exact = np.array([[0.4, 0.6], [0.49, 0.9]])
+    found = compare_precisions(
+        exact + np.array([[0.0, 0.0], [0.02, 0.0]]), exact, policy="", task="multilabel"
+    )
+    assert (found.flipped, found.moved) == (1, pytest.approx(0.01))
+    exact = np.array([[1.0, 1000.0], [3.0, 3000.0]])
+    found = compare_precisions(exact + np.array([0.1, 100.0]), exact, policy="", task="multitarget")
+    assert (found.flipped, found.moved) == (0, pytest.approx(0.1))
+
+
 def test_each_failed_comparison_is_a_sentence():
     flipping = Flips(policy="mixed_bfloat16", rows=1000, flipped=20, rate=0.02, moved=0.3)
     skewed = dataclasses.replace(

@@ -6,6 +6,7 @@ import zoneinfo
 import pyarrow as pa
 import pytest
 
+from beam_jobs.cells.text import SHOWN_TWICE
 from beam_jobs.cells.typed import parse
 from pipeline.data.schema.feature_types import Datetime, Numeric
 from tests.shared.moments import is_skipped, is_twice, microseconds
@@ -111,7 +112,7 @@ def test_local_times_of_a_zone_are_those_of_python(zone: str, year: int, month: 
     ]
     for cells in (pa.array(map(str, local)), pa.array(local, pa.timestamp("s"))):
         column = parse(feature, cells)
-        assert (column.problems, column.shown_twice) == (skipped, twice)
+        assert (column.problems, column.notes.get(SHOWN_TWICE, set())) == (skipped, twice)
         kept = [value for row, value in enumerate(column.values.to_pylist()) if row not in skipped]
         assert kept == [value for value in expected if value is not None]
     assert not parse(feature, pa.array([f"{moment}Z" for moment in local])).problems

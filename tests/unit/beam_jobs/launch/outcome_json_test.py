@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from beam_jobs.launch import outcome as outcome_lib
-from beam_jobs.launch.outcome import Outcome, WrittenFile
+from beam_jobs.launch.outcome import Outcome, WrittenFile, note
 from beam_jobs.sources.source import Rejected, Rejection
 from pipeline.base.errors import InputError
 
@@ -23,7 +23,7 @@ def outcome(*, path: str = "/data/_tmp/run/a", file_name: str = "a") -> Outcome:
         files=(WrittenFile(path=path, file_name=file_name, rows=3, bytes=9, sha256="0"),),
         statistics={"train": bytes(range(256)), "test": b""},
         lines={"f": 12, "f from byte 9": 3},
-        shown_twice={"when": 2},
+        noted={note("shown_twice", "when"): 2},
     )
 
 

@@ -96,7 +96,9 @@ def test_a_label_that_does_not_suit_the_task_is_refused(values, task, message: s
 
 def test_lists_are_told_from_columns_of_one_value():
     lists = ColumnProfile(name="tags", counts={}, lengths={1: 5, 3: 4})
-    with pytest.raises(InputError, match=r"--label=tags: received lists of up to 3 values; expected"):
+    with pytest.raises(
+        InputError, match=r"--label=tags: received lists of up to 3 values, 0 of them different; expected"
+    ):
         propose_label(lists)
 
 

@@ -54,11 +54,80 @@ def test_whole_numbers_of_which_each_is_rare_are_amounts():
     assert propose_feature(codes).encoding == "integer"
 
 
-def test_a_label_of_two_columns_is_refused_with_both():
-    columns = [profile("1.5", "2.5", name=name) for name in ("target_0", "a", "b")]
-    with pytest.raises(InputError, match=r"expected one column: .* out: --label=a --ignore=b\.$"):
-        propose(columns, name="t", label="a,b")
+def test_labels_of_several_columns_are_numbers_or_classes_of_one_row():
+    columns = [profile("1.5", "2.5", "3.5", name=name) for name in ("x", "a", "b")]
+    columns += [profile(0, 1, 1, name=name) for name in ("c", "d")]
+    found = propose(columns, name="t", label="a, b", ignore=["c", "d"])
+    label = found.schema.label
+    assert (label.task, label.parts, label.shape) == ("multitarget", ("a", "b"), (2,))
+    assert (
+        "one model predicts these 2 numbers (multitarget). A row that lacks one is rejected"
+        in found.review[0]
+    )
+    label = propose(columns, name="t", label="c,d", ignore=["a", "b"]).schema.label
+    assert (label.task, label.classes, label.shape) == ("multilabel", ("c", "d"), (2,))
+    assert propose(columns, name="t", label="a,c", ignore=["b"]).schema.label.task == "multitarget"
     assert propose(columns, name="t", label="a", ignore=["b"]).schema.label.name == "a"
+
+
+@pytest.mark.parametrize(
+    ("label", "task", "message"),
+    [
+        (
+            "a,w",
+            None,
+            r"--task=regression: received 3 different values such as 'u', 'v', 'w'; expected numbers",
+        ),
+        ("a,b", "multiclass", r"--label=a,b: received --task=multiclass; .*all numbers .*--label=a\.$"),
+        ("a,b", "multilabel", r"--label=a: received 3 different values in 3 rows; expected two names"),
+        ("a,nothing", None, r"received 'nothing'; expected columns of the data"),
+    ],
+)
+def test_labels_of_several_columns_that_are_of_several_kinds_are_refused(label, task, message):
+    columns = [profile("1.5", "2.5", "3.5", name=name) for name in ("a", "b")] + [profile(*"uvw", name="w")]
+    with pytest.raises(InputError, match=message):
+        propose(columns, name="t", label=label, task=task)
+
+
+WORDS = ("war|crime", "war", "", "crime|drama|war|drama", "NA", "Drama")
+
+
+def test_text_between_delimiters_is_a_list_as_a_feature_and_as_a_label():
+    columns = [
+        profile(*WORDS, name="genres"),
+        profile(*WORDS, name="tags"),
+        profile("u", "v", "a|b", "u", name="x"),
+    ]
+    found = propose(columns, name="t", label="tags", list_delimiter=["genres=|", "tags=|"])
+    genres, tags, x = found.schema.features
+    assert (genres.kind, genres.vocabulary, genres.length) == ("categories", ("crime", "drama", "war"), 4)
+    assert (genres.missing, genres.delimiter, genres.clean.aliases) == ("mark", "|", {"Drama": "drama"})
+    assert (tags.task, tags.classes, tags.delimiter) == ("multilabel", ("crime", "drama", "war"), "|")
+    assert x.kind == "categorical"
+    assert any("'tags': 1 of 6 rows have no class, which is an answer" in each for each in found.review)
+    assert any("'tags': 1 rows have no label and will be rejected" in each for each in found.review)
+    everywhere = propose(columns, name="t", label="tags", list_delimiter=["|"]).schema
+    assert [feature.kind for feature in everywhere.features] == ["categories", "label", "categories"]
+    with pytest.raises(InputError, match=r"text with '\|' between .*Add '--list_delimiter=tags=\|'"):
+        many_lists = profile(*("|".join(w) for w in itertools.permutations("abcde", 2)), name="tags")
+        propose([many_lists, columns[2]], name="t", label="tags", task="multilabel")
+
+
+def test_lists_of_zeros_and_ones_are_no_names():
+    hot = ColumnProfile(name="y", counts={}, lengths={3: 9}, item_counts={"0": 20, "1": 7})
+    with pytest.raises(InputError, match=r"lists of 3 numbers that are 0 or 1; .*--label=A,B"):
+        propose([hot, profile("1.5", "2.5", name="x")], name="t", label="y")
+
+
+def test_long_lists_and_many_words_are_told():
+    words = {f"w{number}": 2 for number in range(3000)}
+    lists = ColumnProfile(name="c", counts={}, lengths={2: 900, 200: 7}, items="text", item_counts=words)
+    feature = propose_feature(lists)
+    assert (feature.encoding, feature.buckets, feature.length) == ("hashed", 4096, 64)
+    [remark] = feature_remarks(lists, feature)
+    assert "7 of 907 rows have lists of more than 64 values, up to 200: the first 64 are kept" in remark
+    numbers = ColumnProfile(name="c", counts={}, lengths={2: 9, 3: 7}, items="numbers")
+    assert why_useless(numbers) == "lists of 2 to 3 values, where a tensor is numbers of one size"
 
 
 def test_integers_that_may_be_missing_become_floats_that_can_be_marked():

@@ -35,6 +35,15 @@ def test_values_come_back_with_static_shapes():
     np.testing.assert_array_equal(features["t"][0], [[1.0, 2.0], [3.0, 4.0]])
 
 
+def test_labels_of_several_columns_come_together():
+    targets = tuple(Label(name=name, task="regression") for name in ("b", "a"))
+    schema = Schema(name="two", features=(targets[0], Numeric(name="x"), targets[1]))
+    record = serialize(schema, {"b": 2.0, "x": 1.5, "a": 3.0})
+    features, labels = parse_examples(tf.constant([record] * 3), schema)
+    assert list(features) == ["x"]
+    np.testing.assert_array_equal(labels, [[2.0, 3.0]] * 3)
+
+
 def test_an_absent_feature_gets_its_fill_value():
     record = serialize(SCHEMA, {name: value for name, value in ROW.items() if name not in ("x", "n")})
     features, _ = parse_examples(tf.constant([record]), SCHEMA)

@@ -336,3 +336,16 @@ def test_what_is_wrong_is_named(document: object, message: str):
     with pytest.raises(InputError) as caught:
         schema_lib.split_by_from_json(document)
     assert message in str(caught.value)
+
+
+def test_several_labels_are_one_where_they_are_all_numbers_or_all_of_two_classes():
+    numbers = [Label(name=name, task="regression") for name in ("a", "b")]
+    pairs = [Label(name=name, classes=("no", "yes")) for name in ("c", "d")]
+    together = Schema(name="two", features=(*numbers, Numeric(name="x"))).label
+    assert (together.task, together.parts, together.shape) == ("multitarget", ("a", "b"), (2,))
+    together = Schema(name="two", features=(*pairs, Numeric(name="x"))).label
+    assert (together.task, together.classes, together.dtype) == ("multilabel", ("c", "d"), "int64")
+    with pytest.raises(InputError, match=r"expected one label, or several whose tasks are all regression"):
+        Schema(name="two", features=(numbers[0], pairs[0]))
+    with pytest.raises(InputError, match=r"field 'task'.*received 'multitarget'; expected one of binary, "):
+        Label(name="a", task="multitarget")

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.preprocess import LabelScale
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.feature_types import Label, LabelGroup
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.experiment import losses
@@ -46,6 +46,26 @@ OWN = f"{__name__}:asymmetric"
 
 def built(name: str, label: Label, **options: object) -> LossOfExamples:
     return losses.build(OwnLoss(name=name, options=options), label, SCALE)
+
+
+def test_a_multilabel_takes_losses_of_each_class_alone():
+    tags = Label(name="y", task="multilabel", classes=("a", "b", "c"))
+    labels, logits = np.eye(3, dtype="int32")[CLASSES], DRAW.normal(size=(24, 3)).astype("float32")
+    found = built("BinaryFocalCrossentropy(gamma=1.5)", tags)(tf.constant(labels), tf.constant(logits))
+    p = 1 / (1 + np.exp(-logits.astype("float64")))
+    right = np.where(labels == 1, p, 1 - p)
+    np.testing.assert_allclose(found, (-((1 - right) ** 1.5) * np.log(right)).mean(axis=1), rtol=1e-4)
+    for name in ("CategoricalCrossentropy", "SparseCategoricalCrossentropy"):
+        with pytest.raises(InputError, match=r"classes of which an example has one; .*such as Binary"):
+            built(name, tags)
+
+
+def test_several_targets_have_a_loss_in_their_own_units():
+    two = LabelGroup(name="a, b", task="multitarget", parts=("a", "b"))
+    scale = LabelScale(mean=(20.0, 1e6), spread=(5.0, 1e5))
+    made = losses.build(OwnLoss(name="MeanAbsoluteError", options={}), two, scale)
+    found = made(tf.constant([[20.0, 1e6]]), tf.constant([[25.0, 1.2e6]]))
+    assert found.numpy() == pytest.approx([(1 + 2) / 2])
 
 
 def test_without_a_name_the_loss_is_the_tasks():

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.configs import base
@@ -53,6 +54,25 @@ def test_weights_as_given():
     assert made.class_weights == (1.0, 0.5, 0.0)
     told = "loss       labels smoothed by 0.1; class weights a 1, b 0.5, c 0; evaluations have neither"
     assert objective.announced(parsed(base.get_config()), made, LABEL) == (told,)
+
+
+def test_several_targets_are_squared_each_in_its_own_spread():
+    targets = (Label(name="price", task="regression"), Label(name="area", task="regression"))
+    rows = [{"price": 1.0, "area": 1000.0}, {"price": 3.0, "area": 5000.0}]
+    schema = Schema(name="two", features=(Numeric(name="x"), *targets))
+    measured = describe(Schema(name="two", features=targets), rows)
+    made = objective.build(parsed(base.get_config()), schema, measured)
+    assert (made.units, made.unit((1.0, 2000.0))) == ((1.0, 2000.0), 1.0)
+    labels, logits = tf.constant([[1.0, 1000.0]]), tf.constant([[2.0, 5000.0]])
+    assert made.losses(labels, logits).numpy() == pytest.approx([(1 + 2.0**2) / 2])
+
+
+@pytest.mark.parametrize("weights", [("balanced",), (1.0, 2.0, 3.0)])
+def test_classes_of_which_a_row_has_several_have_no_weights(weights):
+    several = Label(name="y", task="multilabel", classes=("a", "b", "c"))
+    assert built(several, label_smoothing=0.1).label_smoothing == 0.1
+    with pytest.raises(InputError, match=r"class_weights.*any number of classes.*example_weights weighs"):
+        built(several, class_weights=weights)
 
 
 def test_a_column_of_weights_counts_relative_to_its_mean():
