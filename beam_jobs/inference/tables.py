@@ -67,7 +67,7 @@ def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
     """Key columns, then class and float32 probabilities [rows, classes], or a float32 value [rows].
 
     Of a multilabel the classes whose probability is above one half, as lists of their names; of several
-    targets a value each, called after it.
+    targets a value each, called after it. Of tokens the log-probabilities, float32 [rows, tokens, 2].
     """
     [keys] = pa.ipc.open_stream(predicted.keys)
     columns: dict[str, pa.Array] = dict(zip(keys.schema.names, keys.columns, strict=True))
@@ -78,7 +78,7 @@ def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
                 for each, column in zip(_outputs(label), values.T, strict=True)
             }
             continue
-        if label.shape:
+        if label.classes and label.shape:
             columns[_CLASSES_COLUMN] = _names(values > _ANSWER, label)
         elif label.classes:
             best = pa.array(np.argmax(values, axis=1))

@@ -29,7 +29,7 @@ _ALLOWED = {
     ("pipeline/training/experiment/code.py", "import_module"),
     ("pipeline/training/experiment/model_code.py", "load_model"),  # a .keras file of Keras's own classes
     ("pipeline/__init__.py", "exec_module"),  # this project's own models/
-    ("beam_jobs/sources/tokens.py", "import_module"),  # one of two libraries, named in the code
+    ("pipeline/data/preprocessing/tokenizers.py", "import_module"),  # one of two libraries, named in the code
     ("beam_jobs/launch/runners.py", "import_module"),  # likewise
     ("pipeline/exporting/conversion.py", "import_module"),  # likewise
     ("pipeline/exporting/runtimes.py", "import_module"),  # likewise

@@ -29,7 +29,7 @@ def fitted(make, inputs: ModelInputs, *, outputs: int = 2, has_outputs: bool = F
         thing="--config.model.name=mine",
         where="mine.py",
         inputs=inputs,
-        outputs=outputs,
+        shape=(outputs,),
         has_outputs=has_outputs,
     )
 
@@ -83,6 +83,23 @@ def test_what_a_model_has_no_input_for_is_said():
     assert fit.model(table()).shape == (5, 2)
 
 
+def test_a_head_for_each_token_averages_nothing():
+    def make():
+        words = keras.Input((4,), dtype="int32", name="words")
+        return keras.Model(words, keras.layers.Embedding(10, 3)(words))
+
+    fit = fit_model(make, thing="v", where="v", inputs=TEXT, shape=(4, 7), has_outputs=False)
+    words = np.arange(8).reshape(2, 4)
+    assert fit.model({"words": words}).shape == (2, 4, 7)
+    np.testing.assert_array_equal(inside(fit, {"words": words}), make_features(fit, words))
+    assert fit.notes == ("head       7 outputs, float32, on the features [batch, 4, 3]: a new layer",)
+
+
+def make_features(fit: FittedModel, words: np.ndarray) -> np.ndarray:
+    [embedding] = [each for each in fit.model._flatten_layers() if isinstance(each, keras.layers.Embedding)]
+    return np.asarray(embedding.embeddings)[words]
+
+
 def test_texts_fill_token_ids_and_their_mask_and_are_averaged_where_words_are():
     def make():
         ids = keras.Input((None,), dtype="int32", name="token_ids")
@@ -120,7 +137,7 @@ def test_a_model_of_keras_applications_gets_pixels_as_its_family_wants_them():
         return keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Flatten()])
 
     fit = fit_model(
-        make, thing="v", where="v", inputs=gray, outputs=2, has_outputs=False, pixels=pixels_of(function)
+        make, thing="v", where="v", inputs=gray, shape=(2,), has_outputs=False, pixels=pixels_of(function)
     )
     pixels = RNG.integers(0, 256, (2, 8, 8, 1)).astype("uint8")
     wanted = keras.applications.vgg16.preprocess_input(np.repeat(pixels, 3, axis=-1).astype("float32"))

@@ -158,6 +158,51 @@ def test_a_pattern_that_matches_nothing_lists_the_names():
         build(variables=table_and_dense(), not_decayed=("embedding/*",))
 
 
+def orthogonal(matrix: np.ndarray) -> np.ndarray:
+    """Jordan 2024: five iterations that bring the singular values near to 1."""
+    x = matrix / np.linalg.norm(matrix)
+    for _ in range(5):
+        square = x @ x.T
+        x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+    return x
+
+
+def test_muon_updates_the_matrices_that_are_named_and_adamw_the_others():
+    dense, logits = keras.layers.Dense(5, name="block"), keras.layers.Dense(2, name="logits")
+    for layer, size in ((dense, 3), (logits, 5)):
+        layer.build((None, size))
+    convolution = keras.layers.Conv1D(2, 3, name="block_of_three_axes")
+    convolution.build((None, 4, 3))
+    variables = [*dense.weights, *logits.weights, *convolution.weights]
+    settings = {"schedule": "constant", "warmup_steps": 0, "learning_rate": 0.5, "weight_decay": 0.0}
+    made = build(name="muon", variables=variables, matrices=("block*/kernel",), **settings)
+    draw = np.random.default_rng(0)
+    gradients = [draw.normal(size=each.shape).astype("float32") for each in variables]
+    before = [np.asarray(each).copy() for each in variables]
+    made.apply([tf.constant(each) for each in gradients], variables)
+    changes = [np.asarray(each) - was for each, was in zip(variables, before, strict=True)]
+    expected = -0.5 * 0.2 * np.sqrt(5) * orthogonal(gradients[0].astype("float64"))
+    np.testing.assert_allclose(changes[0], expected, rtol=1e-4, atol=1e-5)
+    for change, gradient in zip(changes[1:], gradients[1:], strict=True):
+        np.testing.assert_allclose(change, -0.5 * np.sign(gradient), rtol=1e-3)  # Adam's first step
+
+
+def test_muon_decays_what_it_updates_and_what_adamw_does():
+    variables = table_and_dense()
+    settings = {"schedule": "constant", "warmup_steps": 0, "learning_rate": 0.5, "weight_decay": 0.5}
+    made = build(name="muon", variables=variables, matrices=("deep/kernel",), **settings)
+    before = {each.path: np.asarray(each).copy() for each in variables}
+    made.apply([tf.zeros(each.shape) for each in variables], variables)
+    for each in variables:
+        kept = 1.0 if each.path.endswith("bias") else 0.75
+        np.testing.assert_allclose(np.asarray(each), kept * before[each.path], rtol=1e-6)
+
+
+def test_muon_without_a_matrix_lists_the_names():
+    with pytest.raises(InputError, match=r"optimizer.matrices: received 'up/\*', which no .*deep/kernel"):
+        build(name="muon", variables=table_and_dense(), matrices=("up/*",))
+
+
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "linear", "rsqrt"])
 def test_the_first_step_of_a_warm_up_changes_the_weights(schedule):
     weight = keras.Variable(np.ones(1, "float32"))
