@@ -97,7 +97,7 @@ def warnings_of(notes: Notes) -> list[str]:
     return [
         f"warning: '{feature}': {rows:,} rows {_WARNINGS[kind]}"
         for kind in NOTES
-        for feature, rows in notes[kind].items()
+        for feature, rows in notes.get(kind, {}).items()
     ]
 
 

@@ -386,6 +386,8 @@ def prepare(scored: Scored) -> Prepared:
 
 
 def _rates(scored: Scored) -> dict[str, float]:
+    if not scored.classes:
+        return {}
     found = scored.prior if scored.rates is None else scored.rates
     names = scored.class_names or [str(number) for number in range(scored.classes)]
     if not names or found is None:

@@ -6,11 +6,14 @@ import math
 import pathlib
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from beam_jobs.inference import tables
 from beam_jobs.inference.job import Prediction, open_export
+from beam_jobs.inference.model import Predicted
 from beam_jobs.launch.claims import CLAIM_MARK
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources.formats import open_source
@@ -22,7 +25,7 @@ from pipeline.base.files import sha256
 from pipeline.data.dataset import records
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.feature_types import Datetime
+from pipeline.data.schema.feature_types import Datetime, Label, LabelGroup
 from pipeline.data.schema.schema import Schema
 from tests.shared.fixtures.raw_data import PEOPLE, RunBinary, people_csv
 
@@ -111,6 +114,37 @@ def test_local_times_of_a_change_of_clocks_are_told_as_convert_tells_them(
     document = run(model, people, max_rejected_fraction=0.1)
     assert document["rejected_reasons"] == {"a time that the clocks of Europe/Zurich skip": 1}
     assert document["shown_twice"] == {"when": 1}
+
+
+@pytest.mark.parametrize(
+    ("label", "given", "columns"),
+    [
+        (
+            Label(name="y", task="multilabel", classes=("a", "b")),
+            {"probabilities": [[0.9, 0.2], [0.5, 0.1], [0.6, 0.7]]},
+            {"classes": [["a"], [], ["a", "b"]], "probabilities": [[0.9, 0.2], [0.5, 0.1], [0.6, 0.7]]},
+        ),
+        (
+            LabelGroup(name="a, b", task="multitarget", parts=("a", "b")),
+            {"values": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]},
+            {"value_a": [1.0, 3.0, 5.0], "value_b": [2.0, 4.0, 6.0]},
+        ),
+    ],
+)
+def test_several_answers_a_row_have_columns_of_their_own(label: Label, given: dict, columns: dict):
+    keys = pa.record_batch({"row": pa.array([2, 3, 4])})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, keys.schema) as stream:
+        stream.write_batch(keys)
+    outputs = {name: np.array(values, "float32") for name, values in given.items()}
+    predicted = Predicted(input_split=0, ordinal=0, keys=sink.getvalue().to_pybytes(), outputs=outputs)
+    table = tables.predictions(predicted, label)
+    assert table.schema.names == ["row", *columns]
+    for name, values in columns.items():
+        found = table.column(name).to_pylist()
+        assert found == (values if name == "classes" else [pytest.approx(value) for value in values])
+    with pytest.raises(InputError, match="a column of the predictions"):
+        tables.check_keys([next(iter(columns))], label)
 
 
 def test_keys_are_carried_through_and_the_label_may_be_absent(model: pathlib.Path, people: pathlib.Path):

@@ -44,7 +44,8 @@ def test_several_answers_an_example_are_decided_by_their_mean_loss(task):
     for challenger, champion, decision in ((better, worse, PROMOTE), (worse, better, REJECT)):
         predictions = {"challenger": challenger, "champion": champion}
         assert evaluate(Scored(task=task, labels=labels, predictions=predictions), RULES).decision == decision
-    first = evaluate(Scored(task=task, labels=labels, predictions={"challenger": better}), RULES)
+    known = {"prior": labels.mean(axis=0), "class_names": ("a", "b") if task == "multilabel" else ()}
+    first = evaluate(Scored(task=task, labels=labels, predictions={"challenger": better}, **known), RULES)
     assert (first.decision, first.is_first) == (PROMOTE, True)
 
 

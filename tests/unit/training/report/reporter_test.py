@@ -117,6 +117,19 @@ def test_regression_shows_errors_and_predicted_against_actual(tmp_path):
     assert points and points[1].count("M") == 800  # a dot an example
 
 
+def test_each_class_of_a_multilabel_has_its_numbers(tmp_path):
+    label = Label(name="tags", task="multilabel", classes=("old", "new"))
+    numbers = {"loss": 0.31, "auc": 0.9, "micro_f1": 0.8, "macro_f1": 0.25, "accuracy": 0.5}
+    each = {
+        "old": {"rate": 0.2, "f1": 0.5, "auc": 0.9},
+        "new": {"rate": 0.0, "f1": 0.0, "auc": None},
+    }
+    evaluation = {"task": "multilabel", "split": "test", "examples": 800, "per_class": each} | numbers
+    page = report(tmp_path, evaluation=evaluation, label=label)
+    assert "0.9000 test mean ROC AUC 0.8000 test micro F1 0.2500 test macro F1 0.5000 test exact" in page.text
+    assert "Each class class rate F1 AUC old 0.2 0.5 0.9 new 0 0" in page.text
+
+
 def test_before_the_first_log_line(tmp_path):
     page = report(tmp_path, evaluation=None, points=0)
     assert "No evaluation yet." in page.text
