@@ -378,7 +378,8 @@ def test_text_packed_into_tokens(tmp_path: pathlib.Path, converted: Converted):
     (tmp_path / "raw.txt").write_text("\n".join(f"line {number}" for number in range(500)))
     given = [f"--input={tmp_path / 'raw.txt'}", "--tokenizer=bytes", "--sequence_length=32"]
     schema, records = converted(tmp_path, given)
-    assert schema["tokens"] == Tokens(name="tokens", length=32, vocabulary_size=259)
+    packed = Tokens(name="tokens", length=32, vocabulary_size=259, tokenizer="bytes")
+    assert schema["tokens"] == packed
     tokens = [token for record in records for token in record["tokens"].int64_list.value]
     assert tokens.count(1) == 500
     assert all(len(record["segments"].int64_list.value) == 32 for record in records)
