@@ -260,7 +260,7 @@ def test_values_take_the_types_of_the_config_and_leave_it_as_it_was():
         7,
         "sgd",
     )
-    assert (config.train.epochs, config.seed) == (10.0, 0)
+    assert (config.train.epochs, config.seed) == (0.0, 0)
 
 
 @pytest.mark.parametrize(
