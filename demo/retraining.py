@@ -8,6 +8,7 @@ def get_config() -> base.Config:
     config.name = "tips"
     config.train.config = "pipeline/configs/tabular.py"
     config.train.flags = (  # small and short: a night takes half a minute
+        "--config.global_batch=256",
         "--config.train.steps=100",
         "--config.optimizer.learning_rate=0.003",
         "--config.optimizer.warmup_part=0.1",

@@ -220,8 +220,10 @@ def _warm_start() -> pathlib.Path | None:
 
 def _resolved(values: base.Config, dataset: Dataset) -> defaults.Resolved:
     """The config for this dataset, and for the weights that the run begins with."""
-    before = run_record.read(Workdir(start).run) if (start := _warm_start()) else None
-    return defaults.resolve(values.to_dict(), dataset, begins_with=before.config if before else None)
+    start = _warm_start()
+    is_there = start is not None and Workdir(start).run.is_file()  # if not, the run says so
+    before = run_record.read(Workdir(start).run).config if is_there else None
+    return defaults.resolve(values.to_dict(), dataset, begins_with=before)
 
 
 def _config_of(dataset: Dataset, point: grid.Point) -> config_lib.Values:

@@ -16,12 +16,12 @@ split, R below.
 | `train.keep_best` | `val_loss`, where there is a validation |
 | `model.frequencies` | 0 if R < 5,000, else 8; with `--warm_start` those of that run |
 
-The evidence, on three splits each of public tables that nothing here was chosen on, beside a batch of 256, 10
-epochs and the last checkpoint: RMSE 9.2 → 3.7 (365 rows), 67.8 → 53.0 (diabetes, 442), 8,530 → 3,632 (145);
-AUC .62 → .76 (720), .67 → .94 (216); accuracy .57 → .97 (wine, 178). Ten epochs of such a table are 6 steps.
-Without the best checkpoint the longer runs learn by heart: .692 in place of .753. An evaluation after every
-epoch took 60% of such a run. Sines of a number (wide_deep) are one more thing to learn by heart: on 11 tables
-below 5,000 rows the network is better without.
+The evidence, means over three splits of public tables, beside a batch of 256, 10 epochs and the last
+checkpoint: RMSE 9.2 → 3.7 (365 rows), 67.8 → 53.0 (diabetes, 442), 8,530 → 3,632 (145); AUC .62 → .76
+(720), .67 → .94 (216); accuracy .57 → .97 (wine, 178). Ten epochs of such a table are 6 steps. Without the
+best checkpoint the longer runs learn by heart: .692 in place of .753. An evaluation after every epoch took
+60% of such a run. Sines of a number (wide_deep) are one more thing to learn by heart: on 11 tables below
+5,000 rows the network is better without.
 """
 
 import dataclasses
