@@ -91,7 +91,8 @@ def test_the_wide_part_adds_a_weight_for_each_word():
     before = np.asarray(model({"words": words}))
     model.get_layer("wide_words").embeddings.assign(np.arange(10.0)[:, None])
     added = np.asarray(model({"words": words})) - before
-    np.testing.assert_allclose(added, [[14 / 2], [3], [0]], atol=1e-5)  # over the root of 4 words, and of one
+    # 32 times the sum, over the root of 4 words and of one.
+    np.testing.assert_allclose(added, [[32 * 14 / 2], [32 * 3], [0]], atol=1e-4)
 
 
 def test_the_wide_part_adds_its_rows_to_the_logits():
