@@ -385,6 +385,8 @@ def label_scale(label: Label, statistics: SplitStatistics) -> LabelScale:
     Raises:
       InputError: float32 cannot tell the labels apart.
     """
+    if label.dtype != "float32":
+        return LabelScale()
     scales = [_scale_of(name, label, statistics) for name in label.parts]
     if len(scales) == 1:
         return scales[0]
@@ -394,7 +396,7 @@ def label_scale(label: Label, statistics: SplitStatistics) -> LabelScale:
 def _scale_of(name: str, label: Label, statistics: SplitStatistics) -> LabelScale:
     """The scale of a label's part."""
     measured = statistics.features[name].numeric if name in statistics.features else None
-    if label.classes or measured is None:
+    if measured is None:
         return LabelScale()
     numbers.require_distinct(Label(name=name, task="regression"), statistics.features[name])
     # Equal labels spread as far as they are from 0.
