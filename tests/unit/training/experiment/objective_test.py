@@ -67,6 +67,15 @@ def test_several_targets_are_squared_each_in_its_own_spread():
     assert made.losses(labels, logits).numpy() == pytest.approx([(1 + 2.0**2) / 2])
 
 
+def test_several_labels_of_two_classes_have_no_unit():
+    pairs = (Label(name="a", classes=("no", "yes")), Label(name="b", classes=("no", "yes")))
+    measured = describe(Schema(name="two", features=pairs), [{"a": 0, "b": 1}, {"a": 1, "b": 1}])
+    schema = Schema(name="two", features=(Numeric(name="x"), *pairs))
+    made = objective.build(parsed(base.get_config()), schema, measured)
+    losses = made.losses(tf.constant([[0, 1]]), tf.zeros([1, 2]))
+    assert (made.units, losses.numpy()) == ((), pytest.approx([math.log(2)]))
+
+
 @pytest.mark.parametrize("weights", [("balanced",), (1.0, 2.0, 3.0)])
 def test_classes_of_which_a_row_has_several_have_no_weights(weights):
     several = Label(name="y", task="multilabel", classes=("a", "b", "c"))
