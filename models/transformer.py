@@ -16,7 +16,7 @@ import keras
 from keras import ops
 
 SEGMENTS = "segments"  # the input that numbers the documents of a row
-_FAR = -1e9  # added to scores of what is not to be seen; finite, so that no row of a softmax is NaN
+_FAR = -3e4  # added to scores of what is not to be seen: e to it is 0, and float16 holds it
 _ROTARY_BASE = 10_000.0
 
 

@@ -88,8 +88,7 @@ def main(argv: Sequence[str]) -> None:
     found = texts.continue_texts(
         opened, prompts, most=_TOKENS.value, sampling=sampling, stops=tuple(_STOP.value)
     )
-    for number, text in enumerate(found):
-        print(*([""] if number else []), f"{text.prompt}{text.text}", sep="\n" if number else "")
+    print("\n\n".join(f"{each.prompt}{each.text}" for each in found))
     if _JSON.value:
         files.write_json(_JSON.value, texts.document(found, opened, sampling))
 
