@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from pipeline.data.dataset import blocks
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.preprocessing import datetimes
@@ -14,6 +16,7 @@ from pipeline.data.schema import times
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
+    Categories,
     Datetime,
     FeatureTypeTable,
     Image,
@@ -25,6 +28,7 @@ from pipeline.data.schema.feature_types import (
 )
 from pipeline.data.schema.schema import Schema
 
+_NO_WORD = re.compile(r"\W")  # what is no part of a word to TF-IDF
 NUMBERS, CATEGORIES, TEXTS, NOT_TABULAR = "numbers", "categories", "texts", "not tabular"
 
 
@@ -50,7 +54,22 @@ def _numbers(feature: Feature, values: np.ndarray, statistics: SplitStatistics) 
 def _texts(feature: Feature, values: np.ndarray, statistics: SplitStatistics) -> np.ndarray:
     """Strings are bytes in records; integers stay."""
     found = np.empty((len(values), 1), object)
-    found[:, 0] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in values]
+    found[:, 0] = [_decoded(each) for each in values]
+    return found
+
+
+def _decoded(value: bytes | int) -> str | int:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _names(feature: Categories, values: np.ndarray, statistics: SplitStatistics) -> np.ndarray:
+    """Lists as texts in which each name is one word: `is_new_york is_x`. TF-IDF drops words of one letter."""
+    found = np.empty((len(values), 1), object)
+    none = (b"", "", blocks.MISSING)
+    found[:, 0] = [
+        " ".join(f"is_{_NO_WORD.sub('_', str(_decoded(each)))}" for each in row if each not in none)
+        for row in values.tolist()
+    ]
     return found
 
 
@@ -69,6 +88,7 @@ _BY_TYPE: FeatureTypeTable[Columns] = FeatureTypeTable(
         Tensor: Columns(kind=NUMBERS, width=lambda feature: math.prod(feature.shape), read=_numbers),
         Datetime: Columns(kind=NUMBERS, width=lambda feature: datetimes.WIDTH, read=_times),
         Categorical: Columns(kind=CATEGORIES, read=_texts),
+        Categories: Columns(kind=TEXTS, read=_names),
         Text: Columns(kind=TEXTS, read=_texts),
         Image: Columns(kind=NOT_TABULAR, read=_texts),
         Tokens: Columns(kind=NOT_TABULAR, read=_texts),

@@ -16,10 +16,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from pipeline.data.dataset.selection import select
-from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Text
+from pipeline.data.schema.feature_types import Categorical, Categories, Image, Label, Numeric, Text
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
-from pipeline.training.baselines import baselines
+from pipeline.training.baselines import baselines, table
 from pipeline.training.baselines.baselines import Predictions, Subject
 from pipeline.training.baselines.fits import on_one_thread
 from pipeline.training.report.baselines import baselines_section, lines, losses
@@ -217,6 +217,13 @@ def test_texts_have_words_and_pairs_and_no_trees(tmp_path):
     guess = np.mean([row["stars"] for row in trained])
     assert mean == pytest.approx(metrics.mean_squared_error(labels, np.full(60, guess)), rel=1e-9)
     assert found["network"]["mean_squared_error"]["value"] == pytest.approx(0.25)
+
+
+def test_each_name_of_a_list_is_a_word():
+    genres = Categories(name="genres", vocabulary=("new york", "x"), length=3)
+    values = np.array([[b"new york", b"x", b""], [b"", b"", b""]])
+    cells = table._BY_TYPE.of(genres).read(genres, values, None)
+    assert cells.tolist() == [["is_new_york is_x"], [""]]
 
 
 def test_rows_of_one_class_leave_a_note(tmp_path):
