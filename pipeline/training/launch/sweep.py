@@ -82,7 +82,7 @@ class Trial:
         return child.run((*_without(command, names), *own), log=self.log, came=came)
 
     def numbers(self) -> dict[str, float]:
-        """Metrics of the validation, as `val_NAME`, and the final ones, as `SPLIT_NAME`, of the same weights."""
+        """Metrics of the validation, as `val_NAME`, and, of the same weights, final ones, as `SPLIT_NAME`."""
         final = workdir.read_json(self.workdir.evaluation) or {}
         points = [point for point in workdir.read_history(self.workdir.history) if "validation" in point]
         kept = [point for point in points if point["step"] == final.get("step")]
