@@ -79,13 +79,10 @@ class Trial:
         """
         own = (f"--workdir={self.workdir.path}", *self.point.flags)
         names = {"sweep", "json", *(flag.lstrip("-").partition("=")[0] for flag in own)}
-        kept = tuple(_without(command, names))
-        # The baselines are the same for all of them.
-        is_said = any(argument.lstrip("-").startswith(("baseline", "nobaseline")) for argument in kept)
-        return child.run((*kept, *([] if is_said else ["--nobaseline"]), *own), log=self.log, came=came)
+        return child.run((*_without(command, names), *own), log=self.log, came=came)
 
     def numbers(self) -> dict[str, float]:
-        """Metrics of the validation, as `val_NAME`, and final ones, as `SPLIT_NAME`, of the same weights."""
+        """Metrics of the validation, as `val_NAME`, and, of the same weights, final ones, as `SPLIT_NAME`."""
         final = workdir.read_json(self.workdir.evaluation) or {}
         points = [point for point in workdir.read_history(self.workdir.history) if "validation" in point]
         kept = [point for point in points if point["step"] == final.get("step")]
