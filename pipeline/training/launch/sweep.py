@@ -85,14 +85,11 @@ class Trial:
         return child.run((*kept, *([] if is_said else ["--nobaseline"]), *own), log=self.log, came=came)
 
     def numbers(self) -> dict[str, float]:
-        """Last metrics of the validation, as `val_NAME`, and the final ones, as `SPLIT_NAME`."""
-        points = [
-            point["validation"]
-            for point in workdir.read_history(self.workdir.history)
-            if "validation" in point
-        ]
+        """Metrics of the validation, as `val_NAME`, and, of the same weights, final ones, as `SPLIT_NAME`."""
         final = workdir.read_json(self.workdir.evaluation) or {}
-        named = workdir.numbers(points[-1], prefix="val_") if points else {}
+        points = [point for point in workdir.read_history(self.workdir.history) if "validation" in point]
+        kept = [point for point in points if point["step"] == final.get("step")]
+        named = workdir.numbers((kept or points)[-1]["validation"], prefix="val_") if points else {}
         split = str(final.get("split", "")).replace("/", "_")
         return named | workdir.numbers(final, prefix=f"{split}_")
 

@@ -152,12 +152,11 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog, observer
 def _take_best(run: Run, checkpoints: Checkpoints, step: int) -> int:
     """Gives the model the best weights, where the run keeps them, as an export does; returns their step."""
     kept = checks.kept_best(run.setup.experiment, run.setup.dataset.schema.label)
-    root = run.setup.workdir.checkpoints
-    best = next(iter(kept.best_first(checkpoints_lib.newest_first(root))), None)
-    if best is None or best.step == step:
-        return step
-    restored, _ = checkpoints.restore(choice=checkpoints_lib.BEST)
-    return restored
+    entries = checkpoints_lib.newest_first(run.setup.workdir.checkpoints)
+    best = strategy.same_step(
+        run.setup.strategy, next((each.step for each in kept.best_first(entries)), step)
+    )
+    return step if best == step else checkpoints.restore(choice=checkpoints_lib.BEST)[0]
 
 
 def _steps(
