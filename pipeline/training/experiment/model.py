@@ -159,7 +159,7 @@ def learned_scale(loss: config_lib.Loss, label: Label, statistics: SplitStatisti
     if not loss.standardise_labels or label.dtype != "float32":
         return _WITHOUT_UNIT
     scale = label_scale(label, statistics)
-    for name, spread in zip(label.parts, np.atleast_1d(scale.spread), strict=True):
+    for name, spread in zip(label.parts, np.broadcast_to(scale.spread, len(label.parts)), strict=True):
         if not _LEAST_SPREAD <= spread <= _LARGEST_SPREAD:
             values = f"values with a standard deviation of {spread:.3g} in the train split"
             received = values + _from_to(statistics.features[name].numeric)
