@@ -86,7 +86,8 @@ def transformer(
             name=f"block_{number}",
         )(x, *seen)
     x = keras.layers.RMSNormalization(name="norm")(x)
-    logits = embedding(x, reverse=True)[..., 1:]  # id 0 is never predicted
+    # The cast changes nothing but what Keras (3.15) says of the dtype before it computes: that of the policy.
+    logits = ops.cast(embedding(x, reverse=True), "float32")[..., 1:]  # id 0 is never predicted
     return keras.Model(inputs, logits, name="transformer")
 
 

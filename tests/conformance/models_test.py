@@ -102,7 +102,9 @@ def in_graph(model: keras.Model) -> tf.types.experimental.PolymorphicFunction:
 
 @pytest.mark.parametrize("examples", [1, 3, 4])
 def test_logits_are_float32_whatever_the_precision_and_the_batch(name, policy, examples):
-    logits = build(name)(inputs(name, examples))
+    model = build(name)
+    assert model.output.dtype == "float32"
+    logits = model(inputs(name, examples))
     assert (logits.dtype, logits.shape) == ("float32", (examples, *SMALL[name].places, OUTPUTS))
     assert np.all(np.isfinite(logits))
 
