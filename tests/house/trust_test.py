@@ -26,7 +26,7 @@ _ALLOWED = {
     ("pipeline/base/cli/config.py", "runpy"),  # --config names a program, and says so
     ("pipeline/training/launch/member.py", "runpy"),  # the module that its launcher names
     # config.model.name, config.loss.name and their like, if they are as recorded
-    ("pipeline/training/experiment/code.py", "import_module"),
+    ("pipeline/training/experiment/code_import.py", "import_module"),
     ("pipeline/training/experiment/model_code.py", "load_model"),  # a .keras file of Keras's own classes
     ("pipeline/__init__.py", "exec_module"),  # this project's own models/
     ("pipeline/data/preprocessing/tokenizers.py", "import_module"),  # one of two libraries, named in the code

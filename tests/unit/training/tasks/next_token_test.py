@@ -66,7 +66,7 @@ def stepped(name: str, parts: int) -> tuple[list[np.ndarray], float]:
 
     def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
         inputs = {"tokens": TOKENS + 1, "segments": SEGMENTS + 1}
-        examples = tf.data.Dataset.from_tensor_slices((inputs, LABELS))
+        examples = tf.data.Dataset.from_tensor_slices((inputs, LABELS)).repeat()
         return examples.batch(context.get_per_replica_batch_size(4), drop_remainder=True)
 
     tally = inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))(1)
