@@ -13,8 +13,8 @@ A start to improve on, where there are more data and time: --config.model.width=
 
 Hardware: 2 CPU cores for a corpus of a megabyte or two; a GPU for more. Tiny Shakespeare (1.1 MB as bytes,
 one document, the last tenth held out, rows of 128, a token from those before it in its row) ends at
-1.612 nats, 2.33 bits a byte, in 263 CPU seconds, start and evaluation included: seed 0, TF_NUM_INTRAOP_THREADS=1, on a
-machine with other work.
+1.612 nats, 2.33 bits a byte, in 263 CPU seconds, start and evaluation included: seed 0, one thread
+(TF_NUM_INTRAOP_THREADS=1), on a machine with other work.
 """
 
 from pipeline.configs import base
