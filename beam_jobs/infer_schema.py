@@ -15,11 +15,12 @@ Each feature's `evidence` in the file says how often the value is missing, how m
 are, and which; `raw_files` says how CSV files are read. Columns that say nothing (empty, constant, an id, row
 numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Money, percent, units
 and thousands become numbers with a clean-up. Whole numbers in a column called …id are hashed. Numbers such as
--999, far from all others, are taken as missing. Other numbers, dates and words that may mean "no value" are
-told, with the flag --missing that says so; those of the label come first. Dates that can be read in two ways
-are told with --date_format, the century of two-digit years with --first_year. Spellings that differ in case
-are taken as one. Remarks name columns that give the label away and, without --label, columns that could be
-one. Review the remarks, printed last; then run `python -m beam_jobs.convert --schema=schema.json …`.
+-999, far from all others, are taken as missing. Remarks list other numbers, dates and words that may mean "no
+value", with the flag --missing that declares them; those of the label come first. For dates that can be read
+in two ways they give --date_format, and for the century of two-digit years --first_year. Spellings that
+differ in case are taken as one. Remarks name columns that give the label away and, without --label, columns
+that could be one. Review the remarks, printed last; then run `python -m beam_jobs.convert
+--schema=schema.json …`.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run

@@ -135,7 +135,7 @@ def _linear(ids: keras.KerasTensor, cardinalities: Sequence[int], outputs: int) 
 def _mean_embedding(words: keras.KerasTensor, size: int, embedding: int) -> keras.KerasTensor:
     embedded = keras.layers.Embedding(size, embedding, name=f"{words.name}_embedding")(words)
     present = keras.ops.cast(keras.ops.not_equal(words, 0), "float32")  # (batch, length), 0 for padding
-    # A text without words gives 0. Keras's pooling would divide by none.
+    # A text without words gives 0. Keras's pooling would divide by 0.
     count = keras.ops.maximum(keras.ops.sum(present, axis=1, keepdims=True), 1.0)
     share = keras.ops.cast(present / count, embedded.dtype)
     return keras.ops.sum(embedded * share[:, :, None], axis=1)  # (batch, embedding)

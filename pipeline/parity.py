@@ -94,7 +94,8 @@ def _comparisons() -> "Iterator[Comparison]":
         if _CONFIG.value
         else None
     )
-    many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
+    # Comes first, because it splits the processor.
+    many = strategy.create("mirrored", logical_devices=updates.PARTS)
     one = strategy.create("one_device", logical_devices=updates.PARTS)
     run = restore_model(pathlib.Path(_WORKDIR.value)) if _WORKDIR.value else None
     if run:

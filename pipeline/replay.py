@@ -3,13 +3,14 @@ r"""Rebuilds the batch of any step of a training run, and lists the loss of each
   python -m pipeline.replay --workdir=runs/adult --step=1200
   python -m pipeline.replay --workdir=runs/adult --spikes --html=spikes.html
 
-No log of the data is needed: which record stands where follows from the run's seed. So the run may have been
-killed and resumed, on any number of hosts, and may go on meanwhile. Step N is the batch that follows N steps,
-so the first is step 0. Its examples are listed by their loss under the nearest checkpoint, the worst first,
-each with its file, its record there, and its features. --html shows images as stored, and as augmented.
+No log of the data is needed: the run's seed determines which record stands where. So the run may have been
+killed and resumed, on any number of hosts, and may still be going on. Step N is the batch that follows N
+steps, so the first is step 0. Its examples are listed by their loss under the nearest checkpoint, the worst
+first, each with its file, its record there, and its features. --html shows images as stored, and as
+augmented.
 
---spikes looks for steps whose loss jumped: first for log points far above those before them, then, with the
-losses computed again under one checkpoint, for the batches that stand out.
+--spikes looks for steps whose loss jumped: first it looks for log points far above those before them; then it
+computes losses again with one checkpoint, and finds the batches that stand out.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run

@@ -13,8 +13,8 @@ Several machines: a process on each, with TF_CONFIG set.
 
 Several settings, three seeds each: --sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'
 
-Interrupted? The same command goes on from the last checkpoint.
-To watch it: tensorboard --logdir=WORKDIR/summaries
+After an interruption, the same command continues from the last checkpoint. To watch it: tensorboard
+--logdir=WORKDIR/summaries
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -162,7 +162,7 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.training.run import run
     from pipeline.training.state import goodput
 
-    logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
+    logging.set_verbosity(logging.WARNING)  # otherwise TensorFlow logs each checkpoint's sharding
     request = run.Request(
         experiment=experiment,
         config_file=flags.FLAGS["config"].config_filename,
@@ -194,7 +194,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _public(argument: str) -> str:
-    """An argument as run.json and the report have it: without secrets."""
+    """An argument without secrets, as run.json and the report show it."""
     is_of_observers = argument.startswith("--config.observers")
     return (redaction.public_text if is_of_observers else redaction.public_uris)(argument)
 

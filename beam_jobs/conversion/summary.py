@@ -17,12 +17,12 @@ _PACKAGES = ("apache-beam", "numpy", "pyarrow", "pillow", "tensorflow-datasets")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Published:
-    """A dataset that was published, and what the user should know of it."""
+    """A dataset that was published, and what the user should know about it."""
 
     manifest: Manifest
     rejected_reasons: Mapping[str, int]
     anomalies: Sequence[Anomaly]
-    shown_twice: Mapping[str, int]  # rows by the feature of a local time that clocks show twice
+    shown_twice: Mapping[str, int]  # rows whose local time clocks show twice, by feature
     notes: Sequence[str] = ()
 
 

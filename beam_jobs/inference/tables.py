@@ -28,7 +28,7 @@ _CLASS_COLUMN = "class"
 class PredictionsFile(WrittenFile):
     """The predictions of one input split."""
 
-    keys_with_values: Sequence[str]  # columns of `--keys` in which some row has one
+    keys_with_values: Sequence[str]  # columns of `--keys` in which at least one row has a value
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -38,7 +38,7 @@ class WritePredictions(beam.DoFn):
     label: Label
     keys: Sequence[str]
     file_format: str
-    input_splits: int  # of the whole input
+    input_splits: int  # number of input splits of the whole input
     directory: str
     progress: Progress
 
@@ -82,7 +82,9 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def _tfrecord(table: pa.Table) -> bytes:
-    """Examples. Keys that are neither text nor numbers become text; missing ones become "", 0 or NaN."""
+    """Predictions as Examples. Keys that are neither text nor numbers become text; missing ones become "", 0
+    or NaN.
+    """
     table = table.cast(pa.schema([(field.name, _stored(field.type)) for field in table.schema]))
     features = tuple(_feature(field) for field in table.schema)
     [rows] = table.combine_chunks().to_batches()

@@ -40,20 +40,20 @@ from pipeline.data.schema.feature_types import (
 )
 from pipeline.data.statistics.drift import float64_loses, offset_for
 
-_INTEGER_CATEGORIES = 50  # distinct whole numbers up to which they are categories
-_INTEGER_CATEGORY_LIMIT = 1000  # categories are below it
-_DIGITS = 2.0**53  # whole numbers up to which float64 has all
-_CODES = 20  # distinct whole numbers up to which they are codes, however far from 0 they begin
-_LISTED = 1000  # distinct strings up to which the vocabulary is listed
-_TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
+_INTEGER_CATEGORIES = 50  # up to this many distinct whole numbers are categories
+_INTEGER_CATEGORY_LIMIT = 1000  # whole numbers from here on are not categories
+_DIGITS = 2.0**53  # float64 holds all whole numbers up to this one
+_CODES = 20  # up to this many distinct whole numbers are codes, however far from 0 they begin
+_LISTED = 1000  # up to this many distinct strings the vocabulary is listed
+_TEXT_WORDS = 3.0  # from this many words a value, on average, strings are text
 # `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
 _OWNERS = "user|customer|client|account|order|item|product|store|session|device|member|patient|passenger"
 _ID_NAME = re.compile(
     rf"(?:^|[^A-Za-z]|[a-z](?=[A-Z])|[A-Z](?=[A-Z][a-z])|(?i:{_OWNERS}))(?i:id|uuid|guid|key|index|code|zip|postcode)$"
 )
 _LARGEST_INT64 = float(1 << 63)
-_SPARSE = 4  # times as many categories as values that occur, of which each is rare
-_RARE_CODE = 20  # rows of each of those, on average, below which they are amounts
+_SPARSE = 4  # there are this many times more possible codes than codes that occur, each of which is rare
+_RARE_CODE = 20  # with fewer rows for each number, on average, numbers are amounts
 
 
 def propose_feature(profile: ColumnProfile) -> Feature:
@@ -102,13 +102,13 @@ def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
 
 
 def _are_measured(numbers: Sequence[float]) -> bool:
-    """Returns whether sorted whole numbers fill a range far from 0, as heights do and ids do not."""
+    """Returns whether sorted whole numbers fill a range far from 0, like heights and unlike ids."""
     distinct, low, high = len(numbers), numbers[0], numbers[-1]
     return distinct > _CODES and 2 * distinct > high - low and 2 * distinct < high
 
 
 def _are_amounts(profile: ColumnProfile) -> bool:
-    """Returns whether whole numbers lie at uneven distances and each is rare, as sizes of engines are."""
+    """Returns whether whole numbers lie at uneven distances and each is rare, like sizes of engines."""
     distinct, rows = len(profile.numbers), sum(profile.values.values())
     if distinct <= _CODES or len(set(np.diff(profile.numbers).tolist())) == 1:
         return False
@@ -117,7 +117,7 @@ def _are_amounts(profile: ColumnProfile) -> bool:
 
 
 def needs_digits(profile: ColumnProfile) -> bool:
-    """Returns whether numbers differ only behind the 16 digits that float64 keeps, as neighbouring ids do."""
+    """Returns whether numbers differ only after the 16 digits that float64 keeps, like neighbouring ids."""
     if not profile.numbers or max(map(abs, profile.numbers)) < _DIGITS or len(profile.values) == 1:
         return False
     numbers = np.array([*map(float, profile.values)])
@@ -169,10 +169,10 @@ def _hashed(profile: ColumnProfile) -> Categorical:
 
 
 def _never(profile: ColumnProfile) -> None:
-    """Proposes nothing: the user names the label, and the source says that it gives tokens."""
+    """Proposes nothing: for the label, which the user names, and for tokens, which the source names."""
 
 
-# Tried in this order.
+# The order in which they are tried.
 _BY_TYPE: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureTypeTable(
     where=__name__,
     question="how a kind is recognised in raw data",
@@ -194,16 +194,16 @@ _BY_TYPE: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureT
 
 
 _SHOWN = 3
-_MANY = 20  # rows from which it says something that all values differ
-_RARE = 5  # rows of each category, on average, below which a model learns little of it
+_MANY = 20  # from this many rows on, a remark says that all values differ
+_RARE = 5  # with fewer rows for each category, on average, a model learns little about it
 _MANY_CATEGORIES = 100
-_MOSTLY = 0.9  # of the rows with a value
+_MOSTLY = 0.9  # share of the rows with a value
 _HALF = 0.5  # the same, where at least _MANY of the different values are numbers
-_OFTEN = 0.2  # of the rows; a word that means "missing" is rarer, mostly
+_OFTEN = 0.2  # share of the rows; a word that means "missing" is mostly rarer
 _NEGATIVE = re.compile(r"\([0-9][0-9.,]*\)|[0-9][0-9.,]*-|[\u2212\u2013\u2012\ufe63\uff0d][0-9][0-9.,]*")
 _SEPARATORS = ("|", ";", ",")
-_SECONDS = (100_000_000, 10_000_000_000)  # since 1970: from 1973 to 2286
-_WORDS_FOR_LISTS = 4  # times as many lists as words are in them
+_SECONDS = (100_000_000, 10_000_000_000)  # from 1973 to 2286, as seconds since 1970
+_WORDS_FOR_LISTS = 4  # there are this many times more lists than words in them
 
 
 def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
@@ -241,7 +241,9 @@ def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
 
 
 def far_in(profile: ColumnProfile, feature: Feature) -> tuple[str, ...]:
-    """Returns the values of a number or date, in any spelling, that repeat far from all others."""
+    """Returns the values of a number or date, in any spelling, that occur several times and lie far from all
+    others.
+    """
     if isinstance(feature, Datetime):
         numbers = moments_of(profile, feature)
     elif profile.numbers is None:
@@ -252,7 +254,7 @@ def far_in(profile: ColumnProfile, feature: Feature) -> tuple[str, ...]:
     return tuple(value for value in far_values(numbers, profile.counts) if value not in kept)
 
 
-# Words for "no value", in lower case, that are categories where nothing says otherwise.
+# Words for "no value", in lower case. They stay categories unless the user says otherwise.
 _FOR_NONE = frozenset(
     {
         *(
@@ -312,16 +314,16 @@ def _words_for_none(profile: ColumnProfile, feature: Feature) -> list[str]:
 
 
 def _flags(flag: str, profile: ColumnProfile, values: Iterable[str]) -> str:
-    """Returns the flags of `infer_schema` that say of each value what it is, for the shell."""
+    """Returns the flags of `infer_schema` that say what each value is, quoted for the shell."""
     texts = [f"--{flag}={profile.name}={value}" for value in values]
-    # A sentence ends behind it: a point of its own stands in quotes.
+    # A sentence may end after it, so a value with a point of its own is quoted.
     return " ".join(
         f"'{text}'" if text.endswith(".") and "'" not in text else shlex.quote(text) for text in texts
     )
 
 
 def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
-    """Yields remarks on any feature, each with what was counted; `missing_remarks` are others."""
+    """Yields remarks on any feature, each with its counts; `missing_remarks` has those on missing values."""
     if profile.undecodable:
         yield (
             f"'{profile.name}': {profile.undecodable:,} values are not UTF-8 and will be rejected. "
@@ -384,7 +386,7 @@ def _mixed_unit_remarks(profile: ColumnProfile) -> Iterator[str]:
 
 
 def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
-    """Yields what is odd about words as categories: the first remark that applies."""
+    """Yields the first remark that applies, if words are odd as categories."""
     words, rows = profile.distinct, sum(profile.values.values()) + profile.others
     named, separator = f"'{profile.name}'", _separator(profile)
     if all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
@@ -412,7 +414,7 @@ def _mostly(profile: ColumnProfile) -> str:
     numbers = rows - sum(profile.values[value] for value in odd)
     least = _HALF if len(profile.values) - len(odd) >= _MANY else _MOSTLY
     least = 0 if set(odd) == set(_negatives(profile)) else least
-    if numbers and numbers >= least * rows and not any(map(str.isdecimal, odd)):  # as 01067 among postcodes
+    if numbers and numbers >= least * rows and not any(map(str.isdecimal, odd)):  # like the postcode 01067
         return (
             f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
             """are categories. Write them as numbers (-61 for "(61)"); where they mean that there is none: """
@@ -430,7 +432,7 @@ def _mostly(profile: ColumnProfile) -> str:
 
 
 def _negatives(profile: ColumnProfile) -> list[str]:
-    """Returns the values that are negative numbers to people alone: `(5)`, `5-`, other signs than `-`."""
+    """Returns the values that only people read as negative numbers: `(5)`, `5-`, other signs than `-`."""
     return [value for value in profile.values if _NEGATIVE.fullmatch(value)]
 
 
@@ -442,7 +444,7 @@ def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
 
 
 def _separator(profile: ColumnProfile) -> str:
-    """Returns what stands between the words of a column of lists; empty if it is none."""
+    """Returns what separates the words of a column of lists; empty if it holds no lists."""
     for separator in _SEPARATORS:
         words = {word.strip() for value in profile.values for word in value.split(separator)}
         if _WORDS_FOR_LISTS * len(words) <= len(profile.values):
@@ -467,7 +469,7 @@ def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
 
 
 def _visible(value: str) -> str:
-    """Quotes a value; accents are escaped where they are marks of their own."""
+    """Quotes a value; accents that are separate marks are escaped."""
     combined = unicodedata.normalize("NFC", value) != value
     return ascii(excerpt(value)) if combined else repr(excerpt(value))
 
@@ -479,8 +481,8 @@ def _all_differ(profile: ColumnProfile) -> bool:
 # --- Columns that say nothing about a label: empty ones, constants, ids.
 
 
-_COUNTED = 20  # rows from which consecutive numbers are no chance
-_EMPTY = 0.999  # missing fraction from which a column says nothing
+_COUNTED = 20  # from this many rows on, consecutive numbers are no chance
+_EMPTY = 0.999  # from this missing fraction on, a column says nothing
 
 
 def why_useless(profile: ColumnProfile) -> str:
@@ -490,7 +492,8 @@ def why_useless(profile: ColumnProfile) -> str:
         return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
     if profile.are_images or profile.holds_lists:
         return ""
-    if profile.undecodable > MOST_WRONG * profile.rows:  # of a text file, which would be refused
+    # From a text file with such cells, which `convert` would refuse.
+    if profile.undecodable > MOST_WRONG * profile.rows:
         return f"bytes that are no text in {profile.undecodable:,} of {profile.rows:,} rows"
     present = sum(profile.values.values())
     if profile.missing_fraction >= _EMPTY:

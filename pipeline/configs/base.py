@@ -6,7 +6,7 @@ from ml_collections import ConfigDict
 
 from pipeline.data.images import augmentation
 
-# What --help says of keys that have no line here.
+# The text that --help shows for keys that have no line here.
 MEANINGS = {f"augmentation.{name}": meaning for name, meaning in augmentation.meanings().items()}
 
 
@@ -16,7 +16,7 @@ Config = ConfigDict  # what get_config() of a config file returns
 def get_config() -> Config:
     config = Config()
 
-    config.seed = 0  # of weights, order and augmentation
+    config.seed = 0  # the seed of weights, order and augmentation
     config.global_batch = 128  # examples a step, over all replicas
 
     # `name` is one of models/registry.py, module:function of your own, keras.applications:NAME,
@@ -25,20 +25,20 @@ def get_config() -> Config:
     config.model = {"name": ""}
 
     config.init = {}
-    # What gives the first weights: a --workdir, an export, a .keras or .weights.h5 file. Variables take them
-    # by name and shape; the others begin as the seed has it (docs/training.md).
+    # Source of the first weights: a --workdir, an export, a .keras or .weights.h5 file. Variables take them
+    # by name and shape; the others begin as the seed sets them (docs/training.md).
     config.init.source = ""
-    config.init.without = ()  # variables that take none of them, such as ('logits/*',)
+    config.init.without = ()  # variables that take none of these weights, such as ('logits/*',)
 
     # More datasets of the same schema to train on: (directory, split, weight) each; see
     # pipeline/data/reading/plan.py.
     config.mixture = ()
     config.image_size = (0, 0)  # height, width; (0, 0): the schema's, where all images have one size
-    config.shuffle = "auto"  # global; windows, for small records; or auto, which chooses
-    config.image_dtype = "uint8"  # the model normalises; bfloat16, float32: the host does, more bytes to copy
+    config.shuffle = "auto"  # global; windows (for small records); or auto, which chooses one
+    # The model normalises; with bfloat16 or float32 the host does, and copies more bytes.
+    config.image_dtype = "uint8"
 
-    # What training images go through; by default nothing. The keys are those of
-    # pipeline/data/images/augmentation.py.
+    # Changes to training images; by default none. The keys are those of pipeline/data/images/augmentation.py.
     config.augmentation = dataclasses.asdict(augmentation.Augmentation())
 
     # `name` is empty for the task's own loss, or one of keras.losses, or module:function; the rest are its
@@ -47,50 +47,54 @@ def get_config() -> Config:
 
     config.train = {}
     config.train.split = "train"  # or a part: train[:90%], train[1000:], train+validation
-    config.train.weight = 1.0  # of --dataset in a mixture
+    config.train.weight = 1.0  # weight of --dataset in a mixture
     config.train.epochs = 10.0  # passes over the data
-    config.train.steps = 0  # 0: as many as the epochs take
+    config.train.steps = 0  # 0: as many as `epochs` takes
     config.train.steps_per_loop = 32  # steps the device runs by itself; 32 gave 1.3x on a small model
     config.train.log_every_steps = 100  # steps between points of the curves
     config.train.checkpoint_every_steps = 1_000  # also at the end of every epoch
     config.train.checkpoints_kept = 3  # the latest ones
-    config.train.keep_best = ""  # also the best one by this number, such as val_loss or val_auc
+    config.train.keep_best = ""  # also keeps the best one by this number, such as val_loss or val_auc
     config.train.micro_batches = 1  # equal parts of a replica's batch, one at a time in memory
     config.train.on_bad_step = "stop"  # where a loss is not finite; or skip, or roll_back (docs/training.md)
-    config.train.bad_steps_allowed = 10  # skipped, or times rolled back; then the run stops
+    config.train.bad_steps_allowed = 10  # steps skipped, or times rolled back; one more stops the run
     config.train.standardise_labels = True  # a regression learns labels of mean 0 and deviation 1
     config.train.label_smoothing = 0.0  # the part of each label that is spread over all classes, such as 0.1
-    config.train.class_weights = ()  # of the losses: ('balanced',), or a number for each class of the schema
+    # Class weights of the loss: ('balanced',), or a number for each class of the schema.
+    config.train.class_weights = ()
     config.train.example_weights = ""  # a numeric feature that weighs the losses; the model does not get it
     config.train.frozen = ()  # variables that are not trained, such as ('conv2d*', 'stem/*')
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = {}
     config.optimizer.name = "adamw"  # adamw, adam, sgd, one of keras.optimizers, or module:function
-    config.optimizer.learning_rate = 1e-3  # the largest, after the warm-up
+    config.optimizer.learning_rate = 1e-3  # the largest one, after the warm-up
     # cosine or linear (to 0 at the end), rsqrt, constant, a class of keras.optimizers.schedules, or code
     config.optimizer.schedule = "cosine"
-    config.optimizer.warmup_steps = 100  # of a learning rate that rises
-    config.optimizer.warmup_part = 0.0  # of the run, such as 0.05, in place of warmup_steps
-    config.optimizer.clip_norm = 0.0  # of all gradients together, over all replicas; 0: as long as they are
+    config.optimizer.warmup_steps = 100  # steps in which the learning rate rises
+    config.optimizer.warmup_part = 0.0  # fraction of the run, such as 0.05, in place of warmup_steps
+    # Limit for the norm of all gradients together, over all replicas; 0: no limit.
+    config.optimizer.clip_norm = 0.0
     config.optimizer.ema = 0.0  # decay of averages of the weights, which are evaluated and exported; 0: none
-    config.optimizer.weight_decay = 1e-4  # all but adam
+    config.optimizer.weight_decay = 1e-4  # for all but adam
     config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
-    config.optimizer.momentum = 0.9  # sgd, and others that take it
-    config.optimizer.rates = ()  # times the learning rate, by variable: (('logits/*', 10.0),); first match
+    config.optimizer.momentum = 0.9  # for sgd, and others that take it
+    # Factors on the learning rate, by variable: (('logits/*', 10.0),); the first match counts.
+    config.optimizer.rates = ()
 
     config.evaluation = {}
-    config.evaluation.split = "validation"  # evaluated after epochs; skipped where there is none
+    config.evaluation.split = "validation"  # evaluated after epochs; skipped if the dataset lacks it
     config.evaluation.every_epochs = 1  # epochs between evaluations
     config.evaluation.final_split = ""  # evaluated at the end; empty: test, else validation
     config.evaluation.global_batch = 512  # most examples of an evaluation step
-    config.evaluation.metrics = ()  # beside the task's, such as ('f1', 'precision@0.3'); see docs/training.md
+    # Metrics besides the task's, such as ('f1', 'precision@0.3'); see docs/training.md.
+    config.evaluation.metrics = ()
 
     # Keras callbacks: docs/training.md lists those that survive a kill; or your own, as module:Class.
     # E.g. ({"class_name": "EarlyStopping", "config": {"monitor": "val_loss"}},)
     config.callbacks = ()
 
-    # Where the run is followed besides: mlflow, wandb, hparams, openlineage, or your own, as module:Class.
-    # E.g. ({"class_name": "mlflow", "config": {"tracking_uri": "http://localhost:5000"}},)
+    # Services that follow the run: mlflow, wandb, hparams, openlineage, or your own, as module:Class. E.g.
+    # ({"class_name": "mlflow", "config": {"tracking_uri": "http://localhost:5000"}},)
     config.observers = ()
     return config

@@ -2,7 +2,7 @@ r"""Any dataset of numbers, categories and text: classification or regression; t
 
   python -m pipeline.train --config=pipeline/configs/tabular.py --dataset=DATASET --workdir=WORKDIR
 
-A start to improve on: --config.model.hidden=512,256 --config.model.dropout=0.2 --config.train.epochs=20
+Settings to try next: --config.model.hidden=512,256 --config.model.dropout=0.2 --config.train.epochs=20
 
 Hardware: 2 CPU cores are enough.
 """

@@ -40,7 +40,7 @@ from pipeline.training.experiment.restore import RestoredRun
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A model restored from a training run, with what it was built from."""
+    """A model restored from a training run, with everything from which it was built."""
 
     model: keras.Model
     preprocess: Preprocess
@@ -76,7 +76,7 @@ def export_model(
     Args:
       examples: serialized examples of the recorded requests (see pipeline/exporting/requests.py); they need
         no label. None: the golden ones.
-      formats: names of RUNTIMES, for each of which the export holds a file too.
+      formats: names of RUNTIMES; the export holds a file for each.
 
     Raises:
       InputError: `output` exists, a fresh process computes other predictions from the export, or the model
@@ -86,7 +86,7 @@ def export_model(
     staging = output.with_name(f".{output.name}.staging")
     staging.mkdir(parents=True, exist_ok=True)
     with files.hold_directory(staging, thing=f"--output={output}"), directories.staged(staging):
-        records.check_new(output)  # again: an export that held it may just have ended
+        records.check_new(output)  # checked again: an export that held the directory may just have ended
         converted = _write(trained, staging, examples, formats)
         in_keras = _kept_if_it_loads(keras_file.save(trained.model, staging), staging)
         document = _write_contents(trained, staging, {"keras": in_keras, **converted})
@@ -95,7 +95,7 @@ def export_model(
 
 
 def replay_in_fresh_process(directory: pathlib.Path) -> dict:
-    """Replays an export in a new Python process; returns what that found of `model.keras`.
+    """Replays an export in a new Python process; returns what that process found about `model.keras`.
 
     Raises:
       InputError: the process does not get the golden predictions, bit for bit.
@@ -114,10 +114,10 @@ def replay_in_fresh_process(directory: pathlib.Path) -> dict:
 
 
 def _kept_if_it_loads(refusal: str, directory: pathlib.Path) -> dict:
-    """Replays the export; removes `model.keras` unless it passes. Returns what export.json says of it.
+    """Replays the export; removes `model.keras` unless it passes. Returns what export.json says about it.
 
     Args:
-      refusal: why Keras did not save it; empty: it did.
+      refusal: the reason why Keras did not save it; empty if it did.
     """
     found = replay_in_fresh_process(directory)
     if refusal:
@@ -130,14 +130,15 @@ def _kept_if_it_loads(refusal: str, directory: pathlib.Path) -> dict:
 def _write(
     trained: Trained, directory: pathlib.Path, examples: Sequence[bytes] | None, formats: Sequence[str]
 ) -> dict[str, dict]:
-    """Writes all files but `model.keras`; returns what export.json says of those in other formats."""
+    """Writes all files but `model.keras`; returns what export.json says about those in other formats."""
     functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
     archive = keras.export.ExportArchive()
     archive.track(trained.model)
     archive.track(trained.preprocess)
     for name, function in functions.items():
         archive.add_endpoint(name, function)
-    with _scratch(directory):  # for AutoGraph, which rewrites functions of TensorFlow's own
+    # For the temporary files of AutoGraph, which rewrites functions of TensorFlow's own.
+    with _scratch(directory):
         archive.write_out(str(directory), verbose=False)
     schema_lib.save(trained.schema, directory / schema_lib.FILE_NAME)
     shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)

@@ -1,7 +1,8 @@
 """Replays the golden batch of an exported model in this process: `python -m pipeline.exporting.replay DIR`.
 
-The export runs it in a fresh process, where no layer, table or policy of the training process can help the
-SavedModel, or Keras with `model.keras`. The last line that it prints is what it found of that file, as JSON.
+The export runs it in a fresh process, where no layer, table or policy of the training process can help to
+load the SavedModel or `model.keras`. The last line that it prints is what it found about `model.keras`, as
+JSON.
 """
 
 import json
@@ -28,11 +29,11 @@ from pipeline.report.comparison import differing_rows, largest_difference
 from pipeline.training.tasks.registry import task_of
 
 GOLDEN_PREDICTIONS = "golden.npz"
-_TOGETHER = ("image", "numeric", "categories")  # inputs of a model that are not called as a feature is
+_TOGETHER = ("image", "numeric", "categories")  # inputs of a model that do not have the name of a feature
 
 
 def replay(directory: pathlib.Path) -> dict:
-    """Replays all signatures, and `model.keras`; returns what export.json says of that file.
+    """Replays all signatures, and `model.keras`; returns what export.json says about that file.
 
     Raises:
       InputError: a signature's output differs in a single bit from the golden predictions.

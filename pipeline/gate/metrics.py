@@ -8,7 +8,8 @@ import numpy as np
 
 from pipeline.base.errors import unknown_name
 
-_SMALLEST_PROBABILITY = 1e-7  # as training's loss: a wrong certainty costs 16 nats, not infinity
+# Like the loss in training: a certain but wrong prediction costs 16 nats, not infinity.
+_SMALLEST_PROBABILITY = 1e-7
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,7 @@ BRIER = Metric(name="brier", kind="mean", column=_brier_scores)
 MEAN_SQUARED_ERROR = Metric(name="mean_squared_error", kind="mean", column=_squared_errors)
 MEAN_ABSOLUTE_ERROR = Metric(name="mean_absolute_error", kind="mean", column=_absolute_errors)
 
-# By task (pipeline/data/schema/feature_types.py). The first one decides unless the rules name another.
+# By task (pipeline/data/schema/feature_types.py). The first metric decides unless the rules name another.
 METRICS: Mapping[str, tuple[Metric, ...]] = {
     "binary": (LOG_LOSS, AUC, ACCURACY, BRIER),
     "multiclass": (LOG_LOSS, ACCURACY, BRIER),

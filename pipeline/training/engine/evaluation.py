@@ -26,7 +26,7 @@ class Evaluator:
     """Evaluates the model's current weights on any of `selections`, by its split expression.
 
     Args:
-      metrics: beside the task's; see EvaluationMetrics.
+      metrics: metrics besides the task's; see EvaluationMetrics.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Evaluator:
         self._largest_batch = max(1, largest_batch // replicas) * replicas
         self._batches: dict[str, Iterable] = {}
         self._model = model
-        self._predict: dict[str, Callable] = {}  # by split, as their batches differ in size
+        self._predict: dict[str, Callable] = {}  # one for each split, because their batches differ in size
 
     def __call__(self, split: str, hooks: keras.callbacks.CallbackList | None = None) -> dict:
         """Metrics over one of the selections: see EvaluationMetrics.result.
@@ -62,7 +62,8 @@ class Evaluator:
         metrics, predict = EvaluationMetrics(self._label, self._metrics), self._predicting(split)
         with naming_damage(selection):
             batches = iter(self._distributed_batches(split))
-            # Counted, not run to the end: workers of a cluster must all ask the same number of times.
+            # Steps are counted, and the dataset is not run to its end: workers of a cluster must all ask
+            # equally often.
             for _ in observed(range(steps), hooks, metrics):
                 found, predictions, mask = predict(*next(batches))
                 weights = self._targets.weights_of(found)
@@ -75,7 +76,7 @@ class Evaluator:
         return {"split": split, **metrics.result()}
 
     def _distributed_batches(self, split: str) -> Iterable:
-        # Kept, because building the pipeline takes longer than reading a small split.
+        # The pipeline is kept, because building it takes longer than reading a small split.
         if split not in self._batches:
             self._batches[split] = distributed(
                 self._strategy, lambda context: self._host_batches(split, context)
@@ -96,7 +97,9 @@ class Evaluator:
         return self._predict[split]
 
     def _even_batch(self, split: str) -> int:
-        """The smallest global batch that needs no more steps than the largest allowed one: least padding."""
+        """The smallest global batch that needs no more steps than the largest allowed one, so that padding is
+        least.
+        """
         rows, replicas = self._selections[split].rows, self._strategy.num_replicas_in_sync
         each = rows / evaluation_steps(rows, self._largest_batch)
         return math.ceil(each / replicas) * replicas
@@ -136,10 +139,10 @@ def _predicting(strategy: tf.distribute.Strategy, model: keras.Model, task: Task
 def observed(
     steps: Iterable[int], hooks: keras.callbacks.CallbackList | None, metrics: EvaluationMetrics
 ) -> Iterator[int]:
-    """The steps; the hooks `on_test_*` are called around each of them, and around all.
+    """Yields the steps; calls the hooks `on_test_*` around each step, and around all.
 
     Args:
-      metrics: what the caller's body adds each step's examples to.
+      metrics: the metrics to which the caller's loop adds the examples of each step.
     """
     if hooks is None:
         yield from steps
@@ -155,7 +158,9 @@ def observed(
 def _numbers(
     hooks: keras.callbacks.CallbackList, name: str, metrics: EvaluationMetrics
 ) -> dict[str, float] | None:
-    """Returns the logs for the hook; None if no callback has it: an ROC AUC after every batch is slow."""
+    """Returns the logs for the hook; None if no callback has the hook: computing an ROC AUC after every batch
+    is slow.
+    """
     base = getattr(keras.callbacks.Callback, name)
     is_heard = any(getattr(type(callback), name) is not base for callback in hooks.callbacks)
     return metrics.numbers() if is_heard else None

@@ -22,19 +22,20 @@ from pipeline.data.schema.feature_types import (
 )
 
 MISSING, EMPTY = "(missing)", "(empty)"
-_MOST_NUMBERS = 8  # of a list, with four digits each
+_MOST_NUMBERS = 8  # numbers of a list that are shown, with four digits each
 _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIFF": "WebP", b"BM": "BMP"}
 
 
 def format_value(feature: Feature, value: np.ndarray) -> str:
-    """The value of a feature, [*feature.shape], as the raw data had it, as far as the record tells."""
+    """Formats the value of a feature, [*feature.shape], like the raw data, as far as the record tells."""
     return _BY_TYPE.of(feature)(feature, value)
 
 
 def _numeric(feature: Numeric, value: np.ndarray) -> str:
     if feature.missing == "mark" and value.dtype == np.float32 and math.isnan(value):
         return MISSING
-    # The shortest number that is stored so; with an offset float32 tells fewer digits than the sum has.
+    # The shortest number that is stored as this value. With an offset, float32 has fewer digits than the sum
+    # shows.
     return f"{float(value) + feature.offset:.10g}" if feature.offset else _number(value)
 
 
