@@ -71,7 +71,7 @@ _IGNORE = flags.DEFINE_list(
 _MISSING = flags.DEFINE_multi_string(
     "missing",
     [],
-    "COLUMN=VALUE: what means that there is no value, such as -200; VALUE alone, in all columns. May repeat.",
+    'COLUMN=VALUE: a value that means "no value", such as -200. VALUE alone: in all columns. May repeat.',
 )
 _NOT_MISSING = flags.DEFINE_multi_string(
     "not_missing",
@@ -81,13 +81,13 @@ _NOT_MISSING = flags.DEFINE_multi_string(
 _DATE_FORMAT = flags.DEFINE_multi_string(
     "date_format",
     [],
-    f"COLUMN=FORMAT: how its dates are written, one of {', '.join(FORMATS)}. FORMAT alone, in all columns. "
+    f"COLUMN=FORMAT: how its dates are written, one of {', '.join(FORMATS)}. FORMAT alone: in all columns. "
     "May repeat. By default the first of these that reads the column.",
 )
 _FIRST_YEAR = flags.DEFINE_multi_string(
     "first_year",
     [],
-    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean; YEAR alone, in all columns. "
+    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean. YEAR alone: in all columns. "
     f"By default {FIRST_YEAR}, the rule of POSIX.",
 )
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default the name of the first input.")

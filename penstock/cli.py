@@ -91,7 +91,7 @@ def _module(name: str) -> str:
     if asked not in known:
         raise InputError(
             f"penstock {name}",
-            received="a command that there is not",
+            received="a command that does not exist",
             expected="one that `penstock --help` lists",
             action=did_you_mean(
                 asked, [*known, _COMPLETION], otherwise="See penstock --help.", form="penstock {}"

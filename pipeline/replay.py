@@ -31,13 +31,13 @@ from pipeline.base.errors import InputError
 from pipeline.training.state.workdir import existing
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the run, as pipeline.train wrote it.")
-_STEP = flags.DEFINE_integer("step", None, "STEP: whose batch; 0 is the first.", lower_bound=0)
+_STEP = flags.DEFINE_integer("step", None, "STEP: the step to replay; 0 is the first.", lower_bound=0)
 _SPIKES = flags.DEFINE_bool("spikes", False, "Look for steps whose loss jumped, in place of one --step.")
 _DATASET = flags.DEFINE_multi_string(
     "dataset",
     [],
-    "DIRECTORY: where the run's dataset is now, if it was moved; once for each that was, of several or of a "
-    "mixture. A glob in quotes will do. It is known by its digest.",
+    "DIRECTORY: the new place of a dataset of the run, if it was moved. Repeat it for each moved dataset, "
+    "or give a glob in quotes. A dataset is recognised by its digest.",
 )
 _CHECKPOINT = flags.DEFINE_integer(
     "checkpoint",

@@ -53,9 +53,9 @@ _CONFIG = config.define_config("FILE: what is retrained, when, and what a model 
 _ROOT = flags.DEFINE_string(
     "root", None, "DIRECTORY: the raw data, the schema, and all that is made of them."
 )
-_REASON = flags.DEFINE_string("reason", "", "TEXT: why; it stands in the audit log.")
+_REASON = flags.DEFINE_string("reason", "", "TEXT: the reason, for the audit log.")
 _VERSION = flags.DEFINE_string("to", "", "VERSION that rollback serves again, or the last SPAN of backfill.")
-_FROM = flags.DEFINE_string("from", "", "SPAN: the first one of backfill. Empty: the first there is.")
+_FROM = flags.DEFINE_string("from", "", "SPAN: the first one of backfill. Empty: the first one.")
 _CYCLE = flags.DEFINE_string("cycle", "", "ID, or its beginning: what promote publishes. Empty: the newest.")
 _PUBLISH = flags.DEFINE_boolean("publish", False, "Whether backfill publishes what the gate promotes.")
 _RETRY = flags.DEFINE_boolean("retry", False, "Whether reconcile tries a failed cycle again.")

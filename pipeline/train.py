@@ -52,7 +52,7 @@ _DATASET = flags.DEFINE_multi_string(
     "DIRECTORY: the dataset, as beam_jobs.convert wrote it. Several, or a glob in quotes, are read as one.",
 )
 _WORKDIR = flags.DEFINE_string(
-    "workdir", None, "DIRECTORY: where checkpoints, metrics and the report go. A run that is there goes on."
+    "workdir", None, "DIRECTORY: where checkpoints, metrics and the report go. A run that is there continues."
 )
 _WARM_START = flags.DEFINE_string(
     "warm_start",

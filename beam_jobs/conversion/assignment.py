@@ -108,7 +108,7 @@ _MISSING = "no value to split by"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Splitting:
-    """`index`, int64 [rows], numbers `splits`. `problems`: column and reason of rows that have no split."""
+    """`index`, int64 [rows], points into `splits`. `problems`: column and reason of rows without a split."""
 
     splits: tuple[str, ...]
     index: np.ndarray

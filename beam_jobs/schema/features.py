@@ -492,7 +492,7 @@ def why_useless(profile: ColumnProfile) -> str:
         return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
     if profile.are_images or profile.holds_lists:
         return ""
-    # From a text file with such cells, which `convert` would refuse.
+    # A text file has such cells, and `convert` would refuse it.
     if profile.undecodable > MOST_WRONG * profile.rows:
         return f"bytes that are no text in {profile.undecodable:,} of {profile.rows:,} rows"
     present = sum(profile.values.values())

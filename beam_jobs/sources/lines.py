@@ -92,8 +92,8 @@ def check_length(size: int, unit: str, path: str) -> None:
         raise InputError(
             f"input {path}",
             received=f"a {unit} of more than {_ROW_BYTES >> 20} MiB",
-            expected="rows of text with a newline behind each",
-            action="Check the file's format (--format), and how it was written; of text, also --text_unit.",
+            expected="rows of text with a newline after each",
+            action="Check the file's format (--format), and how it was written; for text, also --text_unit.",
         )
 
 

@@ -234,7 +234,7 @@ class RawRows:
     columns: pa.RecordBatch
     sources: str | Sequence[str]
     numbers: np.ndarray | None = None  # int64 [rows]
-    # Int64 [rows]: index of each row's path in the input split; None: the first path.
+    # The int64 [rows] index of each row's path in the input split; None: the first path.
     files: np.ndarray | None = None
     # Lines of the input split so far, where rows are numbered from its start, not from the file's.
     lines: int = 0

@@ -89,7 +89,7 @@ def _builder(name: str) -> Any:
             f"--input={PREFIX}{name}",
             received=f"no such dataset ({type(error).__name__}: {str(error).strip().splitlines()[0][:200]})",
             expected="a name that TFDS knows, or the directory of a prepared version of one",
-            action="Correct the name; of directories, give the one that holds dataset_info.json.",
+            action="Correct the name; for a directory, give the one that holds dataset_info.json.",
         ) from None
 
 

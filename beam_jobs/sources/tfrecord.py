@@ -78,7 +78,7 @@ Features = dict[str, Message]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleFiles:
-    """A column for each key, of lists; an input split for each file. A key without values is a missing value.
+    """A list column for each key; an input split for each file. A key without values is a missing value.
 
     A record with a wrong checksum is one rejected row, and so is a record that is not an Example. If the
     first record is not an Example, the file is refused: most likely it holds no Examples.

@@ -21,7 +21,7 @@ def find_copies(
       labels: [n], numbers.
       beside: other arrays that tell rows apart, [n] or [n, …] each: predictions of every model, weights,
         texts.
-      content: [n], integers that are equal where rows are, with their labels; None: only `beside` is known.
+      content: [n], integers that are equal for equal rows with equal labels; None: only `beside` is known.
         Then rows of which every model is certain are not copies: many rows have a prediction of 0 or 1.
     """
     predicted = _mix(part for array in beside for part in _parts(array))
@@ -57,7 +57,7 @@ def _is_certain(array: np.ndarray) -> np.ndarray:
 
 
 def _parts(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields uint64 [n] for each number of a row: equal where rows are."""
+    """Yields uint64 [n] for each number of a row; equal numbers give equal values."""
     array = np.asarray(array)
     if array.dtype.kind not in "fiub":
         yield np.unique(array, return_inverse=True)[1].astype(np.uint64)

@@ -26,14 +26,14 @@ class Scored:
         [n, 1]. In a row, champion and anchor may be NaN or impossible; the challenger may be only where the
         champion is.
       weights: [n], at least 0; None: all rows count the same.
-      clusters: [n], equal where rows belong together, of any type that can be sorted; None: rows are
+      clusters: [n], equal for rows that belong together, of any type that can be sorted; None: rows are
         independent.
       slices: feature → its value in each row, text [n].
       prior: the prediction without features, from the training labels: the rate of the positive class, the
         rates of all classes [classes], or the mean of the values; None: from the labels here.
       rates: how often each class occurs in training, in the form of `prior`; None: `prior` has the rates.
       class_names: names for messages; empty: messages show numbers.
-      content: [n], integers that are equal where the stored rows are; None: rows of the same predictions and
+      content: [n], integers that are equal for equal stored rows; None: rows of the same predictions and
         label are taken for copies.
 
     Raises:

@@ -186,6 +186,6 @@ def _translate_full_disk(directory: pathlib.Path) -> Iterator[None]:
         raise disk_full(
             f"versions in {directory}",
             room_for="another version",
-            action="Make room: nothing half is there, and the same command may run again.",
+            action="Make room; nothing is left half done, and the same command may run again.",
             kind=TryAgainError,
         ) from None

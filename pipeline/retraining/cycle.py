@@ -79,7 +79,7 @@ def _count_start(job: Job, name: str) -> None:
     if starts >= most:
         raise InputError(
             f"stage '{name}' of cycle {job.id}",
-            received=f"{starts} starts that came neither to their end nor further",
+            received=f"{starts} starts that neither ended nor made progress",
             expected=f"an end or progress within {most}, as config.attempts says",
             action="See what kills it (memory? time limits?), then run `pipeline.retrain reconcile --retry`.",
         )

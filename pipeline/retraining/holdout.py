@@ -53,7 +53,7 @@ class Answers:
       weights: float32 [n]; None: every row counts the same.
       clusters: int64 [n]; rows with the same number belong together; None: rows are independent.
       slices: by feature, text [n].
-      content: uint64 [n], equal where stored rows are equal; None: not known, because an older version wrote
+      content: uint64 [n], equal for equal stored rows; None: not known, because an older version wrote
         the answers.
       models: by role, the digest of the export that answered.
       dataset_digest, split: the holdout.

@@ -56,7 +56,7 @@ def choose_window(spans: Sequence[Span], settings: Settings) -> Window:
     if start and end and start > end:
         raise InputError(
             "config.window.start",
-            received=f"'{start}', which is behind config.window.end='{end}'",
+            received=f"'{start}', which comes after config.window.end='{end}'",
             expected="the name of a span that is not later",
             action="Correct one of them. Spans are ordered by their names, as text.",
         )

@@ -248,6 +248,6 @@ def _parts(url: str) -> tuple[str, str, int]:
             "config.serving_url",
             received=repr(url),
             expected="http://HOST:PORT of TensorFlow Serving's REST API, or grpc://HOST:PORT",
-            action="Leave out what stands behind the port: model and version are added.",
+            action="Leave out what follows the port: model and version are added.",
         )
     return found

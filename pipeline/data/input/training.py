@@ -170,14 +170,14 @@ def require_mixable(augmentation: Augmentation, inputs: ModelInputs, *, batch: i
         raise InputError(
             f"--config.augmentation.{name}",
             received=getattr(augmentation, name),
-            expected="0 where a model is fed with anything but one image: a mean of categories is none",
+            expected="0 where a model has other inputs than one image: categories have no mean",
             action="Leave it out.",
         )
     if augmentation.mixes and batch % 2:
         raise InputError(
             f"--config.augmentation.{name}, batch of a replica",
             received=f"{batch:,} example{'s' * (batch != 1)}",
-            expected="an even number, as each two neighbours are mixed with each other",
+            expected="an even number, because neighbours are mixed in pairs",
             action=f"Set --config.global_batch={(batch + 1) * replicas}, train on another number of "
             f"replicas, or leave {name} out.",
         )

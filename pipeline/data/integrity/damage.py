@@ -308,6 +308,6 @@ def _is_new(new: Sequence[DamagedRecord]) -> InputError:
     return InputError(
         "--workdir",
         received=listed(new),
-        expected="no damage but what the run left out from its start, on which the order depends",
+        expected="only the damage that the run has left out since its start: the order depends on it",
         action="Restore the files from a copy, or start again in an empty --workdir.",
     )

@@ -132,7 +132,7 @@ def _in_the_way(name: str, error: RefusedError) -> TryAgainError:
         f"object {name}",
         received=f"one that another process changed meanwhile ({error})",
         expected="none, or the one that was put there",
-        action="The same command goes on; what is half there is removed first.",
+        action="The same command goes on; what is half done is removed first.",
     )
 
 

@@ -156,7 +156,7 @@ def _copy(weight: keras.Variable) -> keras.Variable:
             np.asarray(weight),
             trainable=False,
             dtype=weight.dtype,
-            name=name,  # the path tells a checkpoint whose average it is
+            name=name,  # in a checkpoint the path tells the averaged weight
             aggregation="only_first_replica",  # all replicas have the same value
         )
 

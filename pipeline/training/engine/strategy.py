@@ -199,7 +199,7 @@ def _split_cpu(parts: int) -> None:
             "--logical_devices",
             received=parts,
             expected=f"1 to {_MOST_LOGICAL:,}",
-            action="Leave the flag away, or set it to the number of replicas to try.",
+            action="Leave out the flag, or set it to the number of replicas to try.",
         )
     cpu = tf.config.list_physical_devices("CPU")[0]
     configured = len(tf.config.get_logical_device_configuration(cpu) or [cpu])

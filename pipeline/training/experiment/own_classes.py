@@ -82,7 +82,7 @@ def make(found: Callable[..., object], spec: Mapping, *, key: str) -> object:
         raise InputError(
             f"{key}={spec['class_name']}",
             received=f"{type(error).__name__}: {said}",
-            expected="a class that can be made with what stands in its config",
+            expected="a class that can be made with its config",
             action=f"Correct its config{where}.",
         ) from error
 

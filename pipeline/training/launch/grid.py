@@ -67,7 +67,7 @@ def check_given_once(argv: Sequence[str], swept: Point) -> None:
                 f"--config.{key}",
                 received="a value, and several in --sweep",
                 expected="one of the two",
-                action="Leave one of them away.",
+                action="Leave out one of them.",
             )
 
 

@@ -322,14 +322,14 @@ def check_workers(workers: int, *, strategy: str, replicas: int, global_batch: i
             flag,
             received=f"environment variable {CLUSTER} too, which names a cluster",
             expected="one of the two",
-            action=f"Leave --workers away to be a worker of that cluster, or unset {CLUSTER}.",
+            action=f"Leave out --workers to be a worker of that cluster, or unset {CLUSTER}.",
         )
     if strategy not in _STRATEGIES:
         raise InputError(
             flag,
             received=f"--strategy={strategy} too, which is for one process",
             expected=f"--strategy={' or '.join(_STRATEGIES)}",
-            action="Leave one of the two away.",
+            action="Leave out one of the two.",
         )
     if _GPU.exists():
         raise InputError(

@@ -47,7 +47,7 @@ class Subject:
 
     def model(self, precision: Precision = FLOAT32) -> keras.Model:
         """A new model with these weights; its dropout drops nothing, so that it computes the same twice."""
-        # Not inside a strategy, whose scope it would spoil (TensorFlow 2.21).
+        # This is left out inside a strategy, because it would spoil the strategy's scope (TensorFlow 2.21).
         if not tf.distribute.has_strategy():
             keras.utils.clear_session(free_memory=False)  # so that layers have the same names in every model
         args = self.experiment.model

@@ -210,7 +210,7 @@ class Summaries:
                 f"summaries {directory}",
                 received=error.message,
                 expected="a directory that can be written to",
-                action="Remove what stands there; the same command goes on from the last checkpoint.",
+                action="Remove what is there; the same command goes on from the last checkpoint.",
             ) from None
 
     def write(self, point: Mapping) -> None:

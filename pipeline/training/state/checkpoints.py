@@ -335,7 +335,7 @@ def require_same_run(saved: Mapping[str, object], now: Mapping[str, object], *, 
             f"checkpoint {checkpoint}, {name}",
             received=was,
             expected=f"{is_}, as in the run of this directory",
-            action="Take the checkpoint of another run away, or train in an empty --workdir.",
+            action="Move the checkpoint of another run away, or train in an empty --workdir.",
         )
 
 
