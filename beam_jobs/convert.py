@@ -62,7 +62,7 @@ _INPUT = flags.DEFINE_multi_string(
 )
 _SCHEMA = flags.DEFINE_string("schema", None, "FILE: the schema; beam_jobs.infer_schema proposes one.")
 _OUTPUT = flags.DEFINE_string(
-    "output", None, "DIRECTORY: the dataset to publish, local or gs://. It must not exist, or be empty."
+    "output", None, "DIRECTORY: the dataset to publish, local or gs://. It must be new or empty."
 )
 _SPLITS = flags.DEFINE_string(
     "splits", plan.DEFAULT_SPLITS, "SPLIT=FRACTION,…: the splits of rows whose --input names none."

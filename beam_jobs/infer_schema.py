@@ -15,11 +15,12 @@ Each feature's `evidence` in the file says how often the value is missing, how m
 are, and which; `raw_files` says how CSV files are read. Columns that say nothing (empty, constant, an id, row
 numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Money, percent, units
 and thousands become numbers with a clean-up. Whole numbers in a column called …id are hashed. Numbers such as
--999, far from all others, are taken as missing. Other numbers, dates and words that may mean "no value" are
-told, with the flag --missing that says so; those of the label come first. Dates that can be read in two ways
-are told with --date_format, the century of two-digit years with --first_year. Spellings that differ in case
-are taken as one. Remarks name columns that give the label away and, without --label, columns that could be
-one. Review the remarks, printed last; then run `python -m beam_jobs.convert --schema=schema.json …`.
+-999, far from all others, are taken as missing. Remarks list other numbers, dates and words that may mean "no
+value", with the flag --missing that declares them; those of the label come first. For dates that can be read
+in two ways they give --date_format, and for the century of two-digit years --first_year. Spellings that
+differ in case are taken as one. Remarks name columns that give the label away and, without --label, columns
+that could be one. Review the remarks, printed last; then run `python -m beam_jobs.convert
+--schema=schema.json …`.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -76,7 +77,7 @@ _IGNORE = flags.DEFINE_list(
 _MISSING = flags.DEFINE_multi_string(
     "missing",
     [],
-    "COLUMN=VALUE: what means that there is no value, such as -200; VALUE alone, in all columns. May repeat.",
+    'COLUMN=VALUE: a value that means "no value", such as -200. VALUE alone: in all columns. May repeat.',
 )
 _NOT_MISSING = flags.DEFINE_multi_string(
     "not_missing",
@@ -86,13 +87,13 @@ _NOT_MISSING = flags.DEFINE_multi_string(
 _DATE_FORMAT = flags.DEFINE_multi_string(
     "date_format",
     [],
-    f"COLUMN=FORMAT: how its dates are written, one of {', '.join(FORMATS)}. FORMAT alone, in all columns. "
+    f"COLUMN=FORMAT: how its dates are written, one of {', '.join(FORMATS)}. FORMAT alone: in all columns. "
     "May repeat. By default the first of these that reads the column.",
 )
 _FIRST_YEAR = flags.DEFINE_multi_string(
     "first_year",
     [],
-    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean; YEAR alone, in all columns. "
+    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean. YEAR alone: in all columns. "
     f"By default {FIRST_YEAR}, the rule of POSIX.",
 )
 _LIST_DELIMITER = flags.DEFINE_multi_string(

@@ -44,9 +44,7 @@ from pipeline.base.errors import printable
 
 _MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model that pipeline.export wrote.")
 _INPUT = flags.DEFINE_multi_string("input", None, "PATH: a file, a directory or a glob.")
-_OUTPUT = flags.DEFINE_string(
-    "output", None, "DIRECTORY: where the predictions go. It must not exist, or be empty."
-)
+_OUTPUT = flags.DEFINE_string("output", None, "DIRECTORY: where the predictions go. It must be new or empty.")
 _OUTPUT_FORMAT = flags.DEFINE_enum("output_format", "parquet", tables.FORMATS, "How predictions are stored.")
 _KEYS = flags.DEFINE_list(
     "keys",

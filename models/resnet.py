@@ -39,7 +39,7 @@ def resnet(
       Model from {"image": [batch, *image_shape]} to float32 logits [batch, outputs].
 
     Raises:
-      ValueError: `stem_stride` is none of these.
+      ValueError: `stem_stride` has another value.
     """
     image = keras.Input(image_shape, dtype=image_dtype, name="image")
     x = image

@@ -1,4 +1,4 @@
-"""The dataset as a library, and all commands as one: a small face over beam_jobs and pipeline.
+"""The dataset as a library, and all commands as one: a thin layer over beam_jobs and pipeline.
 
 May import every room; no room imports it. Start with dataset.py; cli.py starts the commands.
 """
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "Split", "index", "open"]
 
-_NAMES = {"open": "open_dataset"}  # in dataset.py, where they are called otherwise
+_NAMES = {"open": "open_dataset"}  # names that differ in dataset.py
 
 
 def __getattr__(name: str) -> object:

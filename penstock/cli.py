@@ -1,6 +1,6 @@
 """`penstock COMMAND …` starts a command as `python -m beam_jobs.COMMAND` or `pipeline.COMMAND` does.
 
-It imports little: `penstock --help` answers before a command's libraries would be loaded.
+It imports little: `penstock --help` answers before it loads any command's libraries.
 """
 
 import os
@@ -14,7 +14,7 @@ from pipeline.base.errors import InputError, answer, did_you_mean
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _ROOMS = ("beam_jobs", "pipeline")
-# In the order in which they are used; those that are not listed come last.
+# The order in which commands are used; those that are not listed come last.
 _ORDER = ("infer_schema", "convert", "verify", "train", "evaluate", "export", "predict")
 _COMPLETION = "completion"
 _FIRST_LINE = re.compile(r'r?"""(.*?)(?:"""|\n)')
@@ -22,7 +22,9 @@ _HELP = ("--help", "-h", "-help", "help")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code of a command line without the program's name; None: that of this process."""
+    """Returns the exit code of a command line without the program's name; None: the command line of this
+    process.
+    """
     name, *rest = [*(sys.argv[1:] if argv is None else argv), ""]
     try:
         if name in ("", *_HELP):
@@ -69,7 +71,7 @@ def help_page() -> str:
 
 
 def version() -> str:
-    import importlib.metadata  # which takes a tenth of a second
+    import importlib.metadata  # this import takes a tenth of a second
 
     try:
         return importlib.metadata.version("penstock")
@@ -89,7 +91,7 @@ def _module(name: str) -> str:
     if asked not in known:
         raise InputError(
             f"penstock {name}",
-            received="a command that there is not",
+            received="a command that does not exist",
             expected="one that `penstock --help` lists",
             action=did_you_mean(
                 asked, [*known, _COMPLETION], otherwise="See penstock --help.", form="penstock {}"

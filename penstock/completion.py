@@ -1,4 +1,4 @@
-"""What completes the command line in bash and zsh: commands, flags, keys of a config, paths.
+"""Completes the command line in bash and zsh: commands, flags, keys of a config, paths.
 
 The scripts ask a command for its words when they are first needed in a shell, and keep them.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pipeline.base.cli.run import COMPLETE
 from pipeline.base.errors import InputError, did_you_mean
 
-# Bash cuts words at `=`, and replaces only what stands behind. A blank in a name is typed as `\ `.
+# Bash cuts words at `=`, and replaces only what comes after it. A blank in a name is typed as `\ `.
 _BASH = """\
 declare -gA _penstock_words
 _penstock() {

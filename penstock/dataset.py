@@ -39,7 +39,7 @@ def open_dataset(*directories: str | os.PathLike) -> "Dataset":
     """Opens a dataset that `convert` wrote; several, or those of a glob, are read as one.
 
     Raises:
-      InputError: a directory is no sound dataset, or two have another schema or layout.
+      InputError: a directory is not a sound dataset, or two have another schema or layout.
     """
     return Dataset(open_window(directories))
 
@@ -99,7 +99,7 @@ class Dataset:
 
     @property
     def splits(self) -> dict[str, int]:
-        """The rows of each split."""
+        """The number of rows of each split."""
         return {name: self._opened.rows(name) for name in self._opened.manifest.splits}
 
     @property
@@ -108,11 +108,11 @@ class Dataset:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the manifest: equal exactly when every byte of the dataset is."""
+        """SHA-256 of the manifest: equal exactly when every byte of the dataset is equal."""
         return self._opened.manifest.digest
 
     def __getitem__(self, expression: str) -> "Split":
-        """A split, a part of one or several: `train[:90%]`, `train[1000:]`, `train+validation`.
+        """A split, a part of one, or several joined: `train[:90%]`, `train[1000:]`, `train+validation`.
 
         Raises InputError where there is no such split, or it is empty.
         """
@@ -121,7 +121,7 @@ class Dataset:
         return Split(selection=select(self._opened, expression))
 
     def __getattr__(self, name: str) -> "Split":
-        if name.startswith("_"):  # copy and pickle ask for such names before there is anything in the object
+        if name.startswith("_"):  # copy and pickle ask for such names while the object is still empty
             raise AttributeError(name)
         if name not in self._opened.manifest.splits:
             meant = did_you_mean(name, self.splits, otherwise=f"Its splits are {', '.join(self.splits)}.")
@@ -129,7 +129,7 @@ class Dataset:
         return self[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the splits, as of a dict."""
+        """Iterates over the names of the splits, as a dict does."""
         return iter(self.splits)
 
     def __dir__(self) -> list[str]:
@@ -177,9 +177,9 @@ class Split:
         Args:
           size: examples of a global batch.
           position: examples taken since the start of training: with the seed, the whole state.
-          context: in `strategy.distribute_datasets_from_function(lambda context: …)`, the host that asks;
-            then a batch is that of one replica.
-          shuffle, image_size, image_dtype, augmentation: as in a config.
+          context: the context that `strategy.distribute_datasets_from_function(lambda context: …)` passes for
+            a host; a batch is then that of one replica. shuffle, image_size, image_dtype, augmentation: as in
+            a config.
           example_weights: the feature that weighs the losses, which the model then does not get.
 
         Raises:
@@ -229,7 +229,7 @@ class Split:
         data = self._data(size, image_size=image_size, image_dtype=image_dtype)
         preprocess = _preprocess(data, self.selection)
         batches = evaluation_batches(self.selection, preprocess, share=_share(size, context))
-        # Keras warns where fewer come than TensorFlow foretells of cut windows.
+        # Keras warns where fewer batches come than TensorFlow predicts for cut windows.
         steps = evaluation_steps(self.rows, size)
         return batches.apply(tf.data.experimental.assert_cardinality(steps))
 
@@ -265,13 +265,13 @@ class Split:
     ) -> RowSource:
         """The rows by position, as NumPy: for Grain and torch, also where there is no TensorFlow.
 
-        `source[7]` is what `raw` gives at position 7, `source[512:768]` a batch; `source.batched(256)` has
-        batches for its elements.
+        `source[7]` is what `raw` gives at position 7, `source[512:768]` is a batch; the elements of
+        `source.batched(256)` are batches.
 
         Args:
-          size: of the global batches whose order it has; only `shuffle=windows` depends on it.
-          seed: of that order; None: the rows are in stored order.
-          epochs: that follow each other, each shuffled anew.
+          size: examples in the global batches whose order it follows; only `shuffle=windows` depends on it.
+          seed: the seed of that order; None: the rows are in stored order.
+          epochs: number of epochs, one after the other, each shuffled anew.
 
         Raises:
           InputError: the order depends on the size of the batches, and none is given.
@@ -299,7 +299,7 @@ class Split:
     def inputs(
         self, *, image_size: tuple[int, int] | None = None, image_dtype: str = "uint8"
     ) -> "ModelInputs":
-        """The tensors of `batches`, so all that is needed to build a model: sizes of each input."""
+        """The tensors of `batches`: with the sizes of each input, all that is needed to build a model."""
         data = self._data(1, image_size=image_size, image_dtype=image_dtype)
         return _preprocess(data, self.selection).inputs
 
@@ -321,7 +321,7 @@ class Split:
 
 
 def _whole(name: str, given: SupportsIndex, *, least: int = 0) -> int:
-    """An argument that is a whole number; raises InputError where it is none, or is less than `least`."""
+    """An argument that is a whole number; raises InputError where it is not one, or is less than `least`."""
     try:
         if (number := operator.index(given)) >= least:
             return number

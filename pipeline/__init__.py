@@ -14,8 +14,8 @@ import sys
 _MODELS = "models"
 _ROOM = pathlib.Path(__file__).parents[1] / _MODELS
 if _MODELS not in sys.modules and _ROOM.is_dir():
-    # A user's own folder or file `models`, where a command starts, would be found before ours. What is in
-    # their folder is found beside ours.
+    # A folder or file `models` where a command starts, which is a user's own, would be found before ours. So
+    # we load ours by its path; what is in their folder is found beside it.
     _SPEC = importlib.util.spec_from_file_location(
         _MODELS,
         _ROOM / "__init__.py",

@@ -1,4 +1,4 @@
-r"""Tries whether a model keeps what training, checkpoints, replicas and exports take for granted.
+r"""Tests whether a model does what training, checkpoints, replicas and exports rely on.
 
   python -m pipeline.conform --config=pipeline/configs/tabular.py --dataset=data/adult/1.0.0 \
       --config.model.name=my_model:build
@@ -74,7 +74,8 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.training.parity import conformance, layers, subject, updates
 
     def comparisons() -> "Iterator[Comparison]":
-        many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
+        # Comes first, because it splits the processor.
+        many = strategy.create("mirrored", logical_devices=updates.PARTS)
         one = strategy.create("one_device", logical_devices=updates.PARTS)
         tried = subject.of_experiment(experiment, dataset)
         yield from conformance.compare(tried)

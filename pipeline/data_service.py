@@ -8,13 +8,13 @@ On the host that trains:
 
   python -m pipeline.train --data_service=grpc://feeder-1:5000,grpc://feeder-2:5000 …
 
-Exact: the batches are those that the training host would make itself, in the same order, whatever the number
-of services. Not unbroken: if one of them is lost, the run waits for it; once that is started again, the run
-ends with an error, and the same command goes on from the last checkpoint.
+The batches are exactly those that the training host would make itself, in the same order, whatever the number
+of services. If a service is lost, the run waits for it. Once the service is started again, the run ends with
+an error, and the same command continues from the last checkpoint.
 
-Every service needs the dataset under the path that --dataset names. It reads its part of the data
-alone; but all of a mixture, and of pictures in windows that are mixed with each other (mixup, cutmix), of
-which it prepares its part. Blocks need --config.shuffle=windows. Evaluation runs on the training host.
+Every service needs the dataset under the path that --dataset names. It reads only its part of the data. But a
+mixture, and images in windows that are mixed with each other (mixup, cutmix), it reads as a whole, and
+prepares its part of them. Blocks need --config.shuffle=windows. Evaluation runs on the training host.
 
 There is no authentication: TensorFlow listens on every interface of this host, and whoever reaches the ports
 reads the data, and whatever else this user can read. Use it in a closed network.

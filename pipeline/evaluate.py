@@ -35,7 +35,7 @@ _SPLIT = flags.DEFINE_string("split", "test", "SPLIT: what to evaluate on.")
 _EXAMPLE_WEIGHTS = flags.DEFINE_string(
     "example_weights",
     "",
-    "FEATURE: a number of the dataset by which examples weigh; metrics are then given without and with it.",
+    "FEATURE: a numeric feature that weighs the examples; metrics are then given without and with it.",
 )
 _METRICS = flags.DEFINE_multi_string(
     "metrics",

@@ -10,10 +10,10 @@ must get the same bits as the graph in memory.
 
 Beside the SavedModel stands `model.keras`, the model without preprocessing, which Keras loads and trains on.
 --format=litert,onnx adds `model.tflite` and `model.onnx` for devices and other runtimes. They compute in
-float32. Each is run on the golden batch by its own runtime, and must predict what TensorFlow does in float32,
-to 1e-5 of the largest number. Where all features are numbers, preprocessing is inside, if the format can
-express it; else a file takes what `model_inputs` gives. A model with an operation that a format lacks is
-refused. export.json says what each file takes, and how far it is from the SavedModel.
+float32. The runtime of each format runs it on the golden batch: its predictions must equal TensorFlow's in
+float32, to 1e-5 of the largest number. If all features are numbers and the format can express it,
+preprocessing is inside; else a file takes what `model_inputs` gives. A model with an operation that a format
+lacks is refused. export.json says what each file takes, and how far it is from the SavedModel.
 
 TensorFlow cannot take every name (a space, an umlaut, a Python keyword). Where it cannot, `raw` has another
 name for the feature, which this command prints.
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.exporting import export
     from pipeline.training.experiment import restore
 
-    logging.set_verbosity(logging.WARNING)  # Keras logs its own saving otherwise
+    logging.set_verbosity(logging.WARNING)  # otherwise Keras logs its own saving
     run = restore.restore_model(pathlib.Path(_WORKDIR.value), checkpoint=_CHECKPOINT.value)
     for each in run.damaged:
         print(f"warning    a checkpoint is damaged, so another one is taken: {each}")
@@ -95,7 +95,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _described(name: str, file: Mapping) -> str:
-    """Returns a line on a file beside the SavedModel, as export.json describes it."""
+    """Returns a line about a file beside the SavedModel, as export.json describes it."""
     if "left_out" in file:
         return f"no model.{name}: {file['left_out']}"
     if name not in runtimes.RUNTIMES:

@@ -4,9 +4,9 @@ r"""Will this host feed the accelerator? Measures the input pipeline's stages, a
 
 The time of a step is that of the accelerator at work, without its wait for input; a run's report names it.
 Where it is not given, the shortest step that this host feeds is printed. With --slice=v5e-16, or --slice=4x8
-for 4 hosts of 8 replicas each, this host is measured in the part of one of that slice's hosts; of a TPU
-slice, what its hosts are expected to give with their own cores is printed, too. With --cold, files count as
-read from the disk, as in a first epoch or where they do not fit into memory.
+for 4 hosts of 8 replicas each, this host is measured as one of that slice's hosts. For a TPU slice, it also
+prints what its hosts are expected to give with their own cores. With --cold, files count as read from the
+disk, as in a first epoch or where they do not fit into memory.
 
 Exits with 1 where training would be starved.
 """
@@ -132,7 +132,7 @@ def _origin(dataset: Dataset) -> dict[str, str]:
 
 def _check_flags() -> None:
     for name, value in (("--step_ms", _STEP_MS.value), ("--seconds", _SECONDS.value)):
-        if value is not None and not 0 < value < math.inf:  # NaN neither
+        if value is not None and not 0 < value < math.inf:  # NaN is refused too
             raise InputError(name, received=value, expected="a positive number", action="Correct the flag.")
     if _CHART.value and pathlib.Path(_CHART.value).suffix not in CHARTS:
         raise InputError(

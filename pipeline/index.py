@@ -3,9 +3,9 @@ r"""Indexes TFRecord files that others wrote, so that they can be read by positi
   python -m pipeline.index data/*.tfrecord
 
 Beside each file goes its index: where every record is, how long it is, and a hash of its content. Every
-checksum is compared on the way; a file with damage gets no index, and each damaged record is named.
-A file that has an index already is compared with it: --check writes nothing and compares all.
-Exit code 0: every file has its index; 2: one is damaged, compressed, or differs from its index.
+checksum is compared on the way; a file with damage gets no index, and each damaged record is named. A file
+that already has an index is compared with it. --check compares all files and writes nothing. Exit code 0:
+every file has its index; 2: one is damaged, compressed, or differs from its index.
 
 Then any part of the files is read in a shuffled order, from any position on:
 
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
         for path in paths:
             try:
                 bar.write(_index(path, build(path, on_bytes=bar.update), write=not _CHECK.value))
-            except InputError as error:  # the others are looked at all the same
+            except InputError as error:  # the other files are looked at all the same
                 bar.write(f"error: {error}", file=sys.stderr)
                 bad += 1
     return EXIT_BAD_INPUT if bad else 0

@@ -3,13 +3,14 @@ r"""Rebuilds the batch of any step of a training run, and lists the loss of each
   python -m pipeline.replay --workdir=runs/adult --step=1200
   python -m pipeline.replay --workdir=runs/adult --spikes --html=spikes.html
 
-No log of the data is needed: which record stands where follows from the run's seed. So the run may have been
-killed and resumed, on any number of hosts, and may go on meanwhile. Step N is the batch that follows N steps,
-so the first is step 0. Its examples are listed by their loss under the nearest checkpoint, the worst first,
-each with its file, its record there, and its features. --html shows images as stored, and as augmented.
+No log of the data is needed: the run's seed determines which record stands where. So the run may have been
+killed and resumed, on any number of hosts, and may still be going on. Step N is the batch that follows N
+steps, so the first is step 0. Its examples are listed by their loss under the nearest checkpoint, the worst
+first, each with its file, its record there, and its features. --html shows images as stored, and as
+augmented.
 
---spikes looks for steps whose loss jumped: first for log points far above those before them, then, with the
-losses computed again under one checkpoint, for the batches that stand out.
+--spikes looks for steps whose loss jumped: first it looks for log points far above those before them; then it
+computes losses again with one checkpoint, and finds the batches that stand out.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -30,13 +31,13 @@ from pipeline.base.errors import InputError
 from pipeline.training.state.workdir import existing
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the run, as pipeline.train wrote it.")
-_STEP = flags.DEFINE_integer("step", None, "STEP: whose batch; 0 is the first.", lower_bound=0)
+_STEP = flags.DEFINE_integer("step", None, "STEP: the step to replay; 0 is the first.", lower_bound=0)
 _SPIKES = flags.DEFINE_bool("spikes", False, "Look for steps whose loss jumped, in place of one --step.")
 _DATASET = flags.DEFINE_multi_string(
     "dataset",
     [],
-    "DIRECTORY: where the run's dataset is now, if it was moved; once for each that was, of several or of a "
-    "mixture. A glob in quotes will do. It is known by its digest.",
+    "DIRECTORY: the new place of a dataset of the run, if it was moved. Repeat it for each moved dataset, "
+    "or give a glob in quotes. A dataset is recognised by its digest.",
 )
 _CHECKPOINT = flags.DEFINE_integer(
     "checkpoint",

@@ -1,4 +1,4 @@
-r"""Retrains on a schedule: looks at what is there, does what is due, evaluates the result and publishes it.
+r"""Retrains on a schedule: looks at the data, does what is due, evaluates the result and publishes it.
 
   python -m pipeline.retrain reconcile --config=taxi.py --root=/data/taxi
 
@@ -19,8 +19,8 @@ folder --root holds the raw data, in dated spans; the schema; and all that this 
 A config begins with get_config() of pipeline/configs/retraining/base.py, which explains every setting.
 
 Exit code 0: all is as it should be, also where nothing was due, where a model was rejected, or on hold. 10
-with --fail_on_reject: the model was not promoted. 75: another process is at it, or something is in the way
-that may be gone later; call again. 2: a person must correct something.
+with --fail_on_reject: the model was not promoted. 75: another process is working, or an obstacle may be gone
+later; call again. 2: a person must correct something.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -53,9 +53,9 @@ _CONFIG = config.define_config("FILE: what is retrained, when, and what a model 
 _ROOT = flags.DEFINE_string(
     "root", None, "DIRECTORY: the raw data, the schema, and all that is made of them."
 )
-_REASON = flags.DEFINE_string("reason", "", "TEXT: why; it stands in the audit log.")
+_REASON = flags.DEFINE_string("reason", "", "TEXT: the reason, for the audit log.")
 _VERSION = flags.DEFINE_string("to", "", "VERSION that rollback serves again, or the last SPAN of backfill.")
-_FROM = flags.DEFINE_string("from", "", "SPAN: the first one of backfill. Empty: the first there is.")
+_FROM = flags.DEFINE_string("from", "", "SPAN: the first one of backfill. Empty: the first one.")
 _CYCLE = flags.DEFINE_string("cycle", "", "ID, or its beginning: what promote publishes. Empty: the newest.")
 _PUBLISH = flags.DEFINE_boolean("publish", False, "Whether backfill publishes what the gate promotes.")
 _RETRY = flags.DEFINE_boolean("retry", False, "Whether reconcile tries a failed cycle again.")
@@ -81,16 +81,17 @@ COMMAND = Command(
     config_keys=lambda: config.keys_of(base),
     is_repeated=True,
 )
-_YEARS = range(1971, 2999)  # of --now: schedules look some years back and forth
+_YEARS = range(1971, 2999)  # years of --now: schedules look some years back and ahead
 _LOOKS = ("plan", "status")  # they record nothing, so --now may be any time
-_MOST_AHEAD = datetime.timedelta(days=1)  # of --now, where it is recorded: that stops the root until then
+# Limit of --now where it is recorded: a later time would stop the root until then.
+_MOST_AHEAD = datetime.timedelta(days=1)
 _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
 
 
 def main(argv: Sequence[str]) -> int:
     operation = _subcommand(argv)
     flags_lib.check_local_files({"json": _JSON.value, "html": _HTML.value})
-    logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
+    logging.set_verbosity(logging.WARNING)  # otherwise TensorFlow logs each checkpoint's sharding
     if operation not in _LOOKS:
         _check_not_ahead(_clock()(), datetime.datetime.now(datetime.UTC))
     parsed = settings.parse(_CONFIG.value.to_dict(), _COMMANDS, like=base.get_config().to_dict())
@@ -214,7 +215,7 @@ def _reason() -> str:
 
 
 def _clock() -> reconcile.Clock:
-    """The time in UTC; --now stands still."""
+    """A clock in UTC; with --now it stands still."""
     if not _NOW.value:
         return lambda: datetime.datetime.now(datetime.UTC)
     try:
@@ -233,7 +234,7 @@ def _clock() -> reconcile.Clock:
 
 
 def _check_not_ahead(now: datetime.datetime, clock: datetime.datetime) -> None:
-    """Raises InputError for a --now far ahead of the clock: what is recorded there would stop the root."""
+    """Raises InputError for a --now far ahead of the clock: records with that time would stop the root."""
     if now > clock + _MOST_AHEAD:
         raise InputError(
             f"--now={_NOW.value}",

@@ -13,8 +13,8 @@ Several machines: a process on each, with TF_CONFIG set.
 
 Several settings, three seeds each: --sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'
 
-Interrupted? The same command goes on from the last checkpoint.
-To watch it: tensorboard --logdir=WORKDIR/summaries
+After an interruption, the same command continues from the last checkpoint. To watch it: tensorboard
+--logdir=WORKDIR/summaries
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -56,7 +56,7 @@ _DATASET = flags.DEFINE_multi_string(
     "DIRECTORY: the dataset, as beam_jobs.convert wrote it. Several, or a glob in quotes, are read as one.",
 )
 _WORKDIR = flags.DEFINE_string(
-    "workdir", None, "DIRECTORY: where checkpoints, metrics and the report go. A run that is there goes on."
+    "workdir", None, "DIRECTORY: where checkpoints, metrics and the report go. A run that is there continues."
 )
 _WARM_START = flags.DEFINE_string(
     "warm_start",
@@ -174,7 +174,7 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.training.state import goodput
     from pipeline.training.state.workdir import read_history
 
-    logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
+    logging.set_verbosity(logging.WARNING)  # otherwise TensorFlow logs each checkpoint's sharding
     request = run.Request(
         experiment=experiment,
         config_file=flags.FLAGS["config"].config_filename,
@@ -209,7 +209,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _public(argument: str) -> str:
-    """An argument as run.json and the report have it: without secrets."""
+    """An argument without secrets, as run.json and the report show it."""
     is_of_observers = argument.startswith("--config.observers")
     return (redaction.public_text if is_of_observers else redaction.public_uris)(argument)
 

@@ -73,14 +73,14 @@ def _whole(texts: pa.StringArray, name: str) -> np.ndarray:
         index = pc.index_in(names, value_set=pa.array(times.MONTHS))
         texts = pc.coalesce(pc.add(index, 1).cast(pa.string()), texts)
     if name == "fraction":
-        # Digits behind the sixth are finer than a microsecond.
+        # Digits after the sixth are finer than a microsecond.
         texts = pc.utf8_slice_codeunits(pc.utf8_rpad(texts, 6, "0"), 0, 6)
     texts = pc.if_else(pc.equal(texts, ""), "0", texts).fill_null("0")
     return texts.cast(pa.int64()).to_numpy()
 
 
 class _Clocks:
-    """What a zone makes of the times that its clocks show: `local` microseconds, int64 [rows].
+    """The local times of a zone, as `local` microseconds, int64 [rows], and their meaning.
 
     `offset` is how many seconds the zone is ahead of UTC, the earlier one where clocks show a time twice.
     """
@@ -88,7 +88,7 @@ class _Clocks:
     def __init__(self, zone: str, local: np.ndarray, *, is_day: np.ndarray) -> None:
         self.zone, self.is_day = zone, is_day
         self.offset, skipped, self.is_twice = _at_wall(zone, local // times.SECOND)
-        # A day whose midnight is skipped is a day all the same.
+        # A day whose midnight is skipped is still a day.
         whole = _at_wall(zone, local // times.SECOND + 86_399)[1] if is_day.any() else skipped
         self.is_skipped = skipped & (~is_day | whole)
 

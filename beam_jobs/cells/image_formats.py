@@ -1,4 +1,5 @@
-"""Finds which encoded images a record holds as they are, and which are damaged, without decoding all of one.
+"""Finds which encoded images a record holds as they are, and which are damaged; it decodes no image as a
+whole.
 
 A JPEG without EXIF data, all of it in one scan, is what most libraries write. libjpeg decodes its tables and
 first pixels; the rest is searched for markers that do not belong there. Pillow opens everything else.
@@ -21,11 +22,11 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 # Tables, restart interval, comment and application data: libjpeg skips each by its length. Pillow reads APP1,
 # because there cameras say which way up the image is.
 _SEGMENTS = frozenset((0xC4, 0xDB, 0xDD, 0xFE, 0xE0, *range(0xE2, 0xF0)))
-_FRAME_HEADER_BYTES = 10  # from its marker to its number of components
-_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # without those that occur within a scan
+_FRAME_HEADER_BYTES = 10  # length of a frame header, from its marker to its number of components
+_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # markers, except those that occur within a scan
 _ENOUGH_OF_A_SCAN = 1024  # bytes: its own header, and some pixels
-_PLAIN = ((8, 1), (8, 3))  # bits, components
-_SIDE = 8  # of a block; libjpeg can make one pixel of a block without transforming it
+_PLAIN = ((8, 1), (8, 3))  # (bits, components) of a frame
+_SIDE = 8  # pixels along one side of a block; libjpeg can make one pixel of a block without transforming it
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _HEADERS = (_PNG_SIGNATURE[:6], _START_OF_IMAGE + b"\xff", b"GIF8", b"BM", b"RIFF", b"II*\0", b"MM\0*")
@@ -35,7 +36,7 @@ _FIRST_TRANSPOSED = 5
 _UPRIGHT, _SHORT = 1, 3
 _ORIENTATION_ENTRIES = (b"\x01\x12\0\3", b"\x12\1\3\0")  # tag and type, in both orders of bytes
 _EXIF, _APPLICATION_1, _COMMENT = b"Exif\0\0", b"\xff\xe1", 0xFE
-_ENTRY_BYTES = 12  # of a TIFF's directory
+_ENTRY_BYTES = 12  # bytes of an entry in a TIFF's directory
 
 _Size = tuple[int, int]  # width and height
 
@@ -102,11 +103,12 @@ def damage(data: bytes) -> str:
 def shortened(data: bytes) -> bytes:
     """Returns a JPEG whose last scan is whole, cut soon after that scan begins; other data as it is.
 
-    JPEG decoders refuse damaged headers, foreign markers and a missing end, and make some picture of nearly
-    any bytes in between. So decoding all of a scan costs most of a conversion and finds hardly more: of 4,000
-    damaged files TensorFlow refuses 119, the shortened ones reveal 118 of them, the whole in Pillow 106.
+    JPEG decoders refuse damaged headers, foreign markers and a missing end, and make a picture from nearly
+    any bytes in between. So decoding whole scans takes most of the time of a conversion and finds hardly more
+    damage: TensorFlow refuses 119 of 4,000 damaged files; 118 of these fail when shortened, and 106 when
+    Pillow decodes the whole file.
     """
-    # The encoder keeps the two bytes that begin a scan out of it.
+    # The encoder never writes the two bytes that begin a scan inside a scan.
     scan = data.rfind(_START_OF_SCAN) if data.startswith(_START_OF_IMAGE) else -1
     if scan < 0 or not _is_last(scan, data):
         return data
@@ -141,7 +143,9 @@ def _is_turned_png(image: PIL.Image.Image) -> bool:
 
 
 def _graph_orientation(data: bytes) -> int:
-    """Returns what the graph turns a JPEG by; steps exactly as `pipeline/data/images/formats.py` does."""
+    """Returns the orientation by which the graph turns a JPEG, found as `pipeline/data/images/formats.py`
+    does.
+    """
     at = len(_START_OF_IMAGE)
     while data[at : at + 1] == b"\xff" and _is_skipped(data[at + 1 : at + 2]) and not _is_exif(data, at):
         at += 2 + int.from_bytes(data[at + 2 : at + 4].ljust(2, b"\0"), "big")
@@ -174,12 +178,13 @@ def _tiff_orientation(tiff: bytes) -> int:
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:
     """Yields marker and offset of each segment of a JPEG up to the first scan, this included.
 
-    Steps exactly as libjpeg does: Pillow trusts the size that it is given when it fills its memory.
+    Walks through the file exactly as libjpeg does: Pillow trusts the size that it is given when it fills its
+    memory.
     """
     at = len(_START_OF_IMAGE)
     while data.startswith(_START_OF_IMAGE) and at + _FRAME_HEADER_BYTES <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]
-        if marker == 0xFF:  # fills up, before a marker
+        if marker == 0xFF:  # a fill byte before a marker
             at += 1
             continue
         yield marker, at
@@ -189,7 +194,7 @@ def _segments(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _frame(data: bytes) -> _Frame | None:
-    """Returns the frame of the first scan; None without a frame of one scan before it."""
+    """Returns the frame of the first scan; None unless a frame of one scan precedes it."""
     fields = None
     for marker, at in _segments(data):
         if marker == _START_OF_SCAN[1]:

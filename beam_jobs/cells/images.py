@@ -33,11 +33,11 @@ _READABLE = (
     *("QOI", "TGA", "PCX", "DCX", "SGI", "SUN", "PSD", "DDS", "MSP", "XBM", "XPM"),
 )
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # by the schema's channels
-_COMPRESSION = 4  # of PNGs; twice as fast as 6, for 2% of the bytes
-_MOST_BYTES = 8  # of a pixel, while it is decoded and converted
+_COMPRESSION = 4  # compression level of PNGs; twice as fast as 6, for 2% more bytes
+_MOST_BYTES = 8  # bytes of one pixel, at most, while it is decoded and converted
 _BITS_PER_SAMPLE = 258  # a tag of TIFF
 
-# Errors of a path that names no file; any other error may pass, and is not the row's fault.
+# Errors of a path that names no file; any other error may pass, and is no fault of the row.
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
@@ -118,7 +118,8 @@ def check_root(folder: str) -> str:
 
 
 def paths_outside(paths: Sequence[str | None], roots: Sequence[str]) -> list[int]:
-    """Returns the positions of paths that lead out of every root, links followed; an empty root is none.
+    """Returns the positions of paths that lead out of every root, after links are followed. An empty root
+    counts as no root.
 
     A table is data, and must not open any file of this machine.
     """
@@ -191,7 +192,8 @@ def _opened(data: bytes, feature: Image) -> Iterator[PIL.Image.Image]:
     except BadImageError:
         raise
     except MemoryError:
-        bytearray(_MOST_BYTES * feature.max_pixels)  # raises it again where it is not the file's fault
+        # Raises the MemoryError again where the file is not to blame.
+        bytearray(_MOST_BYTES * feature.max_pixels)
         raise BadImageError("does not decode: it asks for too much memory") from None
     except Exception as error:  # broken bytes make Pillow's decoders raise errors of any class
         raise BadImageError(f"does not decode ({type(error).__name__})") from None
@@ -234,7 +236,7 @@ def _bits(image: PIL.Image.Image) -> int:
 
 def _png(image: PIL.Image.Image) -> bytes:
     """Returns a PNG with the same bytes for the same pixels."""
-    image.info = {}  # a profile, or a transparent colour
+    image.info = {}  # drops what else the PNG would hold: a profile, or a transparent colour
     stream = io.BytesIO()
     image.save(stream, "PNG", compress_level=_COMPRESSION, optimize=False)
     return stream.getvalue()

@@ -30,7 +30,8 @@ def fixed_list(
     lengths = pc.list_value_length(items)
     problems.add(items.is_null(), "missing")
     problems.add(pc.not_equal(lengths, size), f"not {size} numbers")
-    # A list of fixed size needs all its numbers: rows of another length are zeros until they are left out.
+    # A list of fixed size needs all its numbers, so rows of another length hold zeros until they are left
+    # out.
     right = pc.equal(lengths, size).fill_null(False)
     zero = "0" if pa.types.is_string(items.type.value_type) else 0
     zeros = pa.array([[zero] * size], pa.list_(pa.int64() if zero == 0 else pa.string())).cast(items.type)
@@ -154,7 +155,7 @@ def flat(cells: pa.Array) -> pa.ListArray:
 
 
 def _items(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) -> pa.ListArray:
-    """One flat list a row, in C order, of numbers or of their text."""
+    """One flat list a row, in C order: numbers, or their text."""
     cells = flat(cells) if text.is_list(cells.type) else cells
     if text.is_list(cells.type) and text.is_number(cells.type.value_type):
         return cells

@@ -165,7 +165,7 @@ def convert(values: pa.Array, to: pa.DataType, reason: str, problems: Problems) 
 
 
 def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int]:
-    """Positions that Arrow cannot cast, found by halving: k bad ones of n cost k·log(n) casts."""
+    """Positions that Arrow cannot cast, found by halving: k bad values among n cost k·log(n) casts."""
     try:
         values.cast(to)
     except pa.ArrowInvalid:
@@ -182,12 +182,12 @@ def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int
 
 NO_SUCH_TIME = "no such date or time"
 _UNITS = {"s": times.SECOND, "ms": 1000, "us": 1, "ns": 0}  # microseconds; nanoseconds always fit
-_DIGITS = re.compile("-?[0-9]+")  # a plus is not read
+_DIGITS = re.compile("-?[0-9]+")  # a plus sign is not read
 _FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
 
 
 def number(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
-    """Numbers [rows] of `cells` [rows]: int64 or, of a float32 feature, float64; null where there is none."""
+    """Numbers [rows] of `cells` [rows]: int64, or float64 for a float32 feature; null where there is none."""
     if is_moment(cells.type):
         cells = _seconds(cells, problems)
     if feature.dtype == "int64":
@@ -212,7 +212,7 @@ def is_moment(kind: pa.DataType) -> bool:
 def microseconds(cells: pa.Array, problems: Problems) -> pa.Int64Array:
     """Microseconds since 1970-01-01 of dates or timestamps [rows]; what 64 bits cannot hold is a problem.
 
-    Arrow's cast gives another date for it, without a word.
+    Arrow's cast would give another date for it, without an error.
     """
     unit = {"date32[day]": times.DAY, "date64[ms]": 1000}.get(str(cells.type)) or _UNITS[cells.type.unit]
     counts = cells.cast(pa.int32()).cast(pa.int64()) if unit == times.DAY else cells.cast(pa.int64())

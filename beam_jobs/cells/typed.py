@@ -173,11 +173,12 @@ def _strings(feature: Feature, raw: RawColumn, problems: Problems) -> pa.StringA
 
 
 def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
-    """Returns int64 or, of a float32 feature, float64; null where the value is missing."""
+    """Returns int64, or float64 for a float32 feature; null where the value is missing."""
     cells = single(raw.cells, problems)
     if not _is_clean_number(cells, feature.clean):
         rules = feature.clean
-        if rules.rewrites and cell_text.is_number(cells.type):  # their text has digits and a point alone
+        # The text of numbers has only digits and a point.
+        if rules.rewrites and cell_text.is_number(cells.type):
             rules = dataclasses.replace(rules, remove=(), decimal=".")
         cells = clean_text(decode(cells, problems), rules)
     values = number(feature, _with_values(feature, cells, problems), problems)
@@ -190,7 +191,7 @@ def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
 
 
 def _with_values(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
-    """Returns `cells`; one without a value is a problem where the schema rejects those."""
+    """Returns `cells`; a missing value is a problem where the schema rejects missing values."""
     if feature.missing == "reject":
         problems.add(cells.is_null(), "missing")
     return cells
@@ -227,7 +228,7 @@ _BY_TYPE = FeatureTypeTable(
 
 # --- Arrow batches of typed rows, as workers exchange them.
 
-# Columns of each row's order hash and origin. A feature's name is an identifier, so none collides.
+# Columns of each row's order hash and origin. A feature's name is an identifier, so no name collides.
 ORDER_COLUMN = ""
 ORIGIN_COLUMN = "(origin)"
 

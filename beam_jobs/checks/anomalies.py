@@ -10,7 +10,7 @@ from pipeline.data.statistics.drift import COARSEST
 
 FORMAT = "penstock.anomalies/1"
 
-_NAMED = 5  # values that a message names
+_NAMED = 5  # values that a message names, at most
 
 Severity = Literal["error", "warning", "ignore"]
 _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "ignore")
@@ -18,7 +18,7 @@ _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "ignore")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of anomaly. `limit` is the largest value that is none; None where nothing is measured."""
+    """A kind of anomaly. A value up to `limit` is no anomaly; None where nothing is measured."""
 
     meaning: str
     severity: Severity = "warning"
@@ -123,7 +123,7 @@ def line(anomaly: Anomaly) -> str:
 
 
 def format_values(values: Sequence[tuple[str, int]], *, of: int) -> str:
-    """Formats the number of values, their part of `of` rows, and the first of them with their counts."""
+    """Formats the number of values, their share of `of` rows, and the first values with their counts."""
     rows = sum(count for _, count in values)
     first = ", ".join(f"{value!r} × {count:,}" for value, count in values[:_NAMED])
     return f"{len(values):,} value{'s' * (len(values) > 1)} in {rows / of:.2%} of rows: {first}"

@@ -31,9 +31,10 @@ from pipeline.data.statistics.encoding import FILE_NAME
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A difference from what was published; `record` (0-based) and `offset` where it is one record.
+    """A difference from what was published. `record` (0-based) and `offset` are set where it is in one
+    record.
 
-    `origin` is its raw row, where a record is a row and the dataset knows.
+    `origin` is the raw row, where a record holds one row and the dataset knows its origin.
     """
 
     file: str

@@ -20,7 +20,7 @@ from pipeline.data.dataset.row_hashes import (
 )
 from pipeline.data.statistics import drift
 
-_EXAMPLES = 10  # records of a finding that are named
+_EXAMPLES = 10  # records that are named for each finding
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,10 +48,10 @@ class Moved:
 class _Leak:
     """Records of `split` that are also in a train split, bit for bit."""
 
-    train_of: str  # directory of the dataset whose train split it is
+    train_of: str  # directory of the dataset that the train split belongs to
     split: str
     records: int
-    fraction: float  # of the split's records
+    fraction: float  # fraction of the split's records
     examples: tuple[RowAddress, ...]
 
 
@@ -68,7 +68,7 @@ class Difference:
     added_examples: tuple[RowAddress, ...]
     moved: tuple[Moved, ...]
     leaks: tuple[_Leak, ...]
-    drifts: tuple[_Drift, ...]  # of every feature that can be compared, the largest first
+    drifts: tuple[_Drift, ...]  # drift of every feature that can be compared, the largest first
     anomalies: tuple[Anomaly, ...]
 
 
@@ -97,7 +97,7 @@ def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
 
 
 def leaks(trained: Verified, tested: Verified) -> Iterator[_Leak]:
-    """Records of the other splits of `tested` that the train split of `trained` holds."""
+    """Records in the other splits of `tested` that are also in the train split of `trained`."""
     if TRAIN not in trained.splits:
         return
     seen = trained.splits[TRAIN].contents
@@ -114,7 +114,7 @@ def leaks(trained: Verified, tested: Verified) -> Iterator[_Leak]:
 
 
 def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new: Counted) -> Rows:
-    """Returns the counts where ids say which rows of the two versions are the same row."""
+    """Returns the counts, where ids tell which rows of the two versions are the same row."""
     contents_before, contents_after = _all(before.contents), _all(after.contents)
     common = matched_rows(new, old, old.first, absent=-1)
     there = common >= 0
@@ -128,7 +128,7 @@ def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new
 
 
 def _moved(before: Verified, after: Verified, old: Counted, new: Counted) -> Iterator[Moved]:
-    """Yields moved records; one that is or was in several splits is a leak, and did not move."""
+    """Yields moved records. A record that is or was in several splits is a leak, and did not move."""
     was = matched_rows(new, old, old.split, absent=MIXED)
     for i, source in enumerate(before.splits):
         for j, target in enumerate(after.splits):

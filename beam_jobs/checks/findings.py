@@ -137,7 +137,7 @@ def _changes(difference: Difference) -> Iterator[Section]:
 
 
 def _findings(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Section:
-    """A section that is bad where there is a row."""
+    """A section that is bad if it has a row."""
     return Section(title=title, parts=[_table(header, rows)], good=not rows)
 
 
@@ -146,7 +146,9 @@ def _examples(addresses: Sequence[RowAddress]) -> str:
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, total: int = 0) -> Table | None:
-    """The rows; of `total` ones the first, and how many more there are. None where there is none."""
+    """The table of the first rows, with a line that says how many of `total` are not shown. None without
+    rows.
+    """
     more = [(f"… and {total - _SHOWN:,} more (--json=FILE)", *("",) * (len(header) - 1))]
     shown = [*rows[:_SHOWN], *more] if total > _SHOWN else rows
     return Table(header=header, rows=shown) if rows else None
@@ -167,7 +169,7 @@ def leaks(verified: Verified, policy: Policy) -> list[Anomaly]:
 
 
 def _leak_examples(verified: Verified, leak: Leak) -> list[str]:
-    """Addresses of rows and, of those that are records of their own, what they hold."""
+    """Addresses of leaked rows, with their values where each row is a record of its own."""
     split = verified.splits[leak.split]
     positions = leak.positions(split.contents)[: len(leak.hashes)]
     addresses = [split.address(position) for position in positions]

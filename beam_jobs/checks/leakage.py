@@ -20,7 +20,7 @@ def anomalies(
 
 
 def anomaly(leak: Leak, examples: Sequence[str], policy: Policy, *, of: int) -> Iterator[Anomaly]:
-    """Yields the leak as an anomaly unless the policy allows it; its split has `of` rows."""
+    """Yields the leak as an anomaly unless the policy allows it; `of` is the number of rows of its split."""
     yield from policy.above_limit(
         KIND,
         leak.rows / of,

@@ -102,14 +102,14 @@ def _wrong(feature: Feature, flat: Sequence[float | int | bytes]) -> tuple[np.nd
 
 
 def allowed_values(feature: Feature) -> Numbers | Strings:
-    """Returns what a record may hold of the feature."""
+    """Returns what a record may hold for the feature."""
     return _BY_TYPE.of(feature)(feature)
 
 
 def outside_allowed(feature: Feature, allowed: Numbers, numbers: np.ndarray) -> tuple[np.ndarray, str]:
     """Rows of `numbers` [rows, size] that are not allowed, bool [rows], and what is wrong with them."""
     low, high = allowed.low, allowed.high
-    if feature.wire == "float":  # as the record rounds them
+    if feature.wire == "float":  # the limits as a record rounds them
         low, high = float(np.float32(low)), float(np.float32(high))
     with np.errstate(invalid="ignore"):
         inside = np.isfinite(numbers) & (numbers >= low) & (numbers <= high)
@@ -149,7 +149,7 @@ def _label(feature: Label) -> Numbers:
 
 
 def _image(feature: Image) -> Strings:
-    # The encoding is that of the files that were converted: a JPEG may have become a PNG.
+    # A record has the encoding that the conversion chose: a JPEG may have become a PNG.
     stored = dataclasses.replace(feature, encoding="any")
     return Strings(accepts=functools.partial(_is_image, stored), problem="is no image as declared")
 
@@ -242,7 +242,7 @@ def _block_problems(records: Sequence[bytes], schema: Schema) -> dict[int, str]:
 
 
 def _read_block(record: bytes, schema: Schema) -> np.ndarray:
-    """Rows of the data, `blocks.row_dtype` [count]; raises NoExampleError if the record is no block."""
+    """Rows of the data, `blocks.row_dtype` [count]; raises NoExampleError if the record holds no block."""
     features = features_of(record)
     if not {blocks.ROWS, blocks.COUNT} <= features.keys():
         raise NoExampleError("not a block: no rows, or no count of them")
@@ -256,7 +256,9 @@ def _read_block(record: bytes, schema: Schema) -> np.ndarray:
 
 
 def _check_of(feature: Feature) -> Callable[[np.ndarray], tuple[np.ndarray, str]]:
-    """Numbers [rows, size] → those rows that the schema does not allow, bool [rows], and what is wrong."""
+    """Returns a function of numbers [rows, size]. It gives the rows that the schema does not allow, bool
+    [rows], and what is wrong with them.
+    """
     field = blocks.field(feature)
     if field.vocabulary:
         return functools.partial(_outside_vocabulary, feature, field)

@@ -31,7 +31,7 @@ from pipeline.data.statistics.drift import most_lost, rounding, way_out
 from pipeline.data.statistics.sentinels import are_sentinels
 from pipeline.report import formats
 
-_DEVIATIONS = 4.0  # how far chance may move a fraction
+_DEVIATIONS = 4.0  # standard deviations by which chance may move a fraction
 
 
 def baseline_anomalies(statistics: Statistics, baseline: Statistics, policy: Policy) -> list[Anomaly]:
@@ -95,7 +95,10 @@ def _new_values(
 def _unknown_values(
     kind: str, where: str, known: Collection[str], split: str, measured: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
-    """Yields an anomaly if too many of the measured values are not among `known`, the values of `where`."""
+    """Yields an anomaly if too many of the measured values are not among `known`.
+
+    `where` says what the known values are.
+    """
     counted = measured.values.values if measured.values else ()
     unknown = [(value, count) for value, count in counted if value not in known]
     all_of_them = max(1, sum(count for _, count in counted))  # of lists there are several a row
@@ -128,7 +131,7 @@ def _drift(
 # --- Anomalies by what the schema declares.
 
 
-_SHOWN = 5  # classes that a message names
+_SHOWN = 5  # classes that a message names, at most
 
 
 def conformance_anomalies(statistics: Statistics, schema: Schema, policy: Policy) -> list[Anomaly]:
@@ -182,7 +185,7 @@ def _constant(split: str, feature: Feature, measured: FeatureStatistics, policy:
 def _rounded(
     split: str, feature: Numeric | Label, measured: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
-    numeric, error = measured.numeric, rounding(feature, measured)  # no numbers of a label of classes
+    numeric, error = measured.numeric, rounding(feature, measured)  # a label of classes has no numbers
     if not error:
         return
     if numeric.std:
@@ -258,7 +261,9 @@ _SENTINEL_ROWS = 3  # the least number of rows with the value, estimated from a 
 
 
 def sentinel_notes(statistics: Statistics, schema: Schema) -> Iterator[str]:
-    """Yields a line for each feature with a number or date that stands apart and repeats, labels first."""
+    """Yields a line for each feature in which a number or date far from the others repeats; labels come
+    first.
+    """
     for feature in (*schema.of_type(Label), *schema.of_type(Numeric), *schema.of_type(Datetime)):
         for split, measured in statistics.items():
             if found := _sentinels(measured.features[feature.name]):
@@ -276,7 +281,8 @@ def _sentinels(measured: FeatureStatistics) -> list[float]:
         return []
     numbers, times = np.unique(measured.numeric.distribution, return_counts=True)
     bins = len(measured.numeric.distribution) - 1
-    rows = (times - 1) * measured.present // bins  # the smallest and largest stand there once by themselves
+    # The smallest and the largest value may be there once by themselves.
+    rows = (times - 1) * measured.present // bins
     return numbers[are_sentinels(numbers, np.where(rows >= _SENTINEL_ROWS, rows, 1))].tolist()
 
 
@@ -327,7 +333,9 @@ def parse_rules(*, severities: Sequence[str], limits: Sequence[str], baseline: s
 def evaluate(
     measured: Statistics, schema: Schema, rules: Rules, *, leaked: Sequence[Anomaly] = ()
 ) -> Verdict:
-    """Joins the anomalies `leaked` with those of the statistics; InputError if one has severity "error"."""
+    """Joins the anomalies `leaked` with those of the statistics; raises InputError if one has severity
+    "error".
+    """
     found = [
         *conformance_anomalies(measured, schema, rules.policy),
         *leaked,

@@ -1,8 +1,8 @@
 """Assigns each row to a split, shard and bucket, by keyed hashes of the row's id.
 
 A row's split depends on nothing but its id, so the row never moves when others are added. Within a split,
-rows stand in the order of a second, independent hash; shard i of n holds the i-th n-th of its range. So
-the output does not depend on the order of the input, the runner, or the number of workers.
+rows stand in the order of a second, independent hash; shard i of n holds the i-th of n equal parts of its
+range. So the output does not depend on the order of the input, the runner, or the number of workers.
 
 A bucket is a contiguous part of a shard's range, small enough to be sorted and encoded in memory. So the
 memory that a run needs does not grow with its data, and no value in the shuffle is large.
@@ -108,7 +108,7 @@ _MISSING = "no value to split by"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Splitting:
-    """`index`, int64 [rows], numbers `splits`. `problems`: column and reason of rows that have no split."""
+    """`index`, int64 [rows], points into `splits`. `problems`: column and reason of rows without a split."""
 
     splits: tuple[str, ...]
     index: np.ndarray

@@ -98,7 +98,9 @@ def publish(
 
 
 def _publish_origins(destination: Destination, outcome: Outcome, plan: Plan) -> None:
-    """Publishes the origins; not in the manifest, so that names of raw files do not change its digest."""
+    """Publishes the origins. The manifest does not list them, so names of raw files do not change its
+    digest.
+    """
     (destination.directory / origins.FOLDER).mkdir()
     for shard in outcome.files:
         destination.move(shard.origins_path, origins.file_name(shard.file_name))
@@ -108,7 +110,7 @@ def _publish_origins(destination: Destination, outcome: Outcome, plan: Plan) -> 
 
 
 def _absolute(plan: Plan) -> str:
-    """Returns the directory of all inputs, absolute so that it is of use elsewhere."""
+    """Returns the directory of all inputs, as an absolute path, which is of use elsewhere too."""
     is_local = plan.input_splits[0].stamps and "://" not in plan.root
     return str(pathlib.Path(plan.root).absolute() / "_")[:-1] if is_local else plan.root
 
@@ -154,7 +156,7 @@ def _write_descriptions(
     version: str,
 ) -> None:
     write_tfds_metadata(schema, splits, layout=plan.layout, version=version, directory=directory)
-    # Not by `schema_lib.save`: killed at the wrong moment, that leaves a file of a name that is not ours.
+    # `schema_lib.save` is not used: a kill in the middle of it would leave a file whose name is not ours.
     (directory / schema_lib.FILE_NAME).write_text(schema_lib.dumps(schema), encoding="utf-8")
     (directory / claims.SCHEMA_PROTO).write_text(schema_proto(schema), encoding="utf-8")
 
@@ -307,7 +309,7 @@ def _add_indices(size: int, entry: schema_pb2.Feature, *, is_categorical: bool) 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """The description of one feature type for other tools.
+    """How other tools describe one feature type.
 
     `add_domain` completes the feature's proto. `tfds_feature` gets the module `tfds.features` as an argument,
     because workers do not import TFDS.
@@ -345,7 +347,9 @@ _BY_TYPE = FeatureTypeTable(
 
 
 def check_countable(policy: Policy, *, layout: str) -> None:
-    """Raises InputError if leakage is to stop a conversion to blocks, whose indexes have no hash a row."""
+    """Raises InputError if leakage is to stop a conversion to blocks, whose indexes have no hash for each
+    row.
+    """
     if layout == "blocks" and policy.severities.get(leakage.KIND) == "error":
         raise InputError(
             f"--severity={leakage.KIND}=error",
@@ -369,7 +373,7 @@ def leak_anomalies(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy)
 
 
 def _examples(leak: Leak, shards: Sequence[WrittenShard], schema: Schema) -> list[str]:
-    """Some of the records, each with what it holds."""
+    """Some of the leaked records, each with what it holds."""
     addresses = ((shard, record) for shard in shards for record in leak.positions(_hashes(shard)))
     return [
         f"{shard.file_name} record {record:,} ({example_text(_record(shard, record), schema)})"
@@ -395,14 +399,14 @@ def _index(shard: WrittenShard) -> Index:
 
 
 def gathered_of(outcome: Outcome, plan: Plan) -> dict[str, bytes]:
-    """Returns what was gathered of each split, in the plan's order."""
+    """Returns what was gathered for each split, in the plan's order."""
     return {split: outcome.statistics[split] for split in plan.shards if split in outcome.statistics}
 
 
 def statistics_of(outcome: Outcome, plan: Plan, schema: Schema) -> dict[str, SplitStatistics]:
     """Statistics by split, in the plan's order.
 
-    Raises InputError where a split's are not what a worker of this run sent.
+    Raises InputError where the statistics of a split are not what a worker of this run sent.
     """
     gathered = gathered_of(outcome, plan)
     try:
@@ -421,7 +425,7 @@ def shards_of(outcome: Outcome, split: str) -> list[WrittenShard]:
 
 
 def check_reconciled(outcome: Outcome, plan: Plan, schema: Schema) -> None:
-    """Raises InputError unless every row read was written or rejected, once, in the shards planned."""
+    """Raises InputError unless every row read was written or rejected exactly once, in the planned shards."""
     written, rejected = outcome.rows_written, outcome.rejected.rows
     planned = sorted(plan.shard_keys())
     complete = sorted((shard.split, shard.number) for shard in outcome.files) == planned
@@ -437,7 +441,7 @@ def check_reconciled(outcome: Outcome, plan: Plan, schema: Schema) -> None:
 
 
 def check_not_empty(outcome: Outcome, plan: Plan) -> None:
-    """Raises InputError if there was no row at all, or none for a split that files or cut-offs name."""
+    """Raises InputError if there was no row at all, or none for a split that an input or a cut-off names."""
     named = (*plan.pinned, *plan.cut)
     empty = [split for split in named if not sum(shard.rows for shard in shards_of(outcome, split))]
     if empty or not outcome.rows_read:

@@ -29,7 +29,7 @@ class Conversion:
     plan: Plan
     rules: validate.Rules
     run: Run
-    command: str  # as it was typed
+    command: str  # the command line, as it was typed
     keeps_rejected_raw: bool = True  # whether a rejected row also shows the start of its raw value
     may_be_empty: bool = False
 
@@ -66,7 +66,7 @@ class Conversion:
         )
         measured = (
             written[MEASURED]
-            # Sent as bytes: the runner looks at every object inside a value to learn its size.
+            # Sent as bytes: the runner visits every object inside a value to learn its size.
             | "Statistics" >> beam.CombinePerKey(MergedStatisticsFn(self.schema))
         )
         return Outputs(

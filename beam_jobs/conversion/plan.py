@@ -32,7 +32,7 @@ class Plan:
     layout: str
     schema_fingerprint: str
     cut: tuple[str, ...] = ()  # the splits between the schema's cut-offs; `fractions` is empty then
-    origins: bytes = b""  # id of the list of raw files (`origins/files.py`); empty: none are kept
+    origins: bytes = b""  # id of the list of raw files (`origins/files.py`); empty: no origins are kept
 
     @property
     def unpinned(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def make_plan(
         for split, fraction in parts.items():
             sizes[split] = sizes.get(split, Fraction(0)) + fraction * input_split.bytes
     shards = {split: max(1, math.ceil(sizes[split] / shard_bytes)) for split in in_order(sizes)}
-    # One group, or all rows, may be in any of the splits.
+    # Groups and cut-offs may put most rows, or all, into any one split.
     total = sum(input_split.bytes for input_split in input_splits)
     largest = dict.fromkeys(shards, total) if schema.split_by else sizes
     return Plan(
@@ -121,7 +121,7 @@ def origin_names(input_splits: Sequence[InputSplit]) -> Iterator[str]:
 def _check_splits_of_schema(
     fractions: Mapping[str, Fraction] | None, input_splits: Sequence[InputSplit], cut: Sequence[str]
 ) -> None:
-    """Raises InputError where a flag says otherwise than the schema's `split_by`."""
+    """Raises InputError where a flag contradicts the schema's `split_by`."""
     pinned = sorted({input_split.split for input_split in input_splits} - {""})
     if pinned:
         raise InputError(

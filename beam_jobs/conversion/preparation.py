@@ -1,4 +1,6 @@
-"""Raw rows → typed rows on the way to their shards: type, put into the order of the hash, assign."""
+"""Raw rows → typed rows on the way to their shards: parses them, puts them in hash order, and assigns
+them.
+"""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +45,8 @@ class Prepare(beam.DoFn):
     keeps_rejected_raw: bool = True
 
     def __post_init__(self) -> None:
-        self.plan = dataclasses.replace(self.plan, input_splits=())  # a worker is sent its own
+        # Each worker is sent its own input splits.
+        self.plan = dataclasses.replace(self.plan, input_splits=())
 
     def process(
         self, input_split: InputSplit
@@ -84,8 +87,8 @@ class Prepare(beam.DoFn):
 def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
     """Returns each row's id, binary or string [rows]: the cells of `row_id`, else what the source says.
 
-    Where a source says nothing, the cells that the schema reads do: an ignored column, such as the time
-    of loading, moves no row.
+    Where the source gives no id, the cells that the schema reads are the id: so an ignored column, such as
+    the time of loading, moves no row.
     """
     if raw.ids is not None and not schema.row_id:
         return raw.ids
@@ -190,7 +193,7 @@ def check_present(names: Sequence[str], schema: Schema, source: str) -> None:
 
 
 def _first_problems(schema: Schema, columns: Mapping[str, typed.Column]) -> dict[int, tuple[str, str]]:
-    """Raw column and reason for each bad row: a row is rejected once, whatever else is wrong with it."""
+    """Raw column and reason for each bad row; a row is rejected once, even if more is wrong with it."""
     problems: dict[int, tuple[str, str]] = {}
     for feature in schema.features:
         for row, reason in columns[feature.name].problems.items():

@@ -1,6 +1,6 @@
 """Typed columns → `tf.train.Example` messages, written column by column straight to their wire form.
 
-One protobuf object a row costs most of a usual conversion job. Here a map entry of `Features.feature` is two
+One protobuf object a row costs most of a usual conversion job. Here a map entry of `Features.feature` has two
 parts: a head, which depends only on the payload's length, and the payload. Both are made for a whole column
 at once, and Arrow joins the parts of all columns to rows. Entries stand in canonical order, by the UTF-8
 bytes of the feature's name; protobuf's own "deterministic" serialisation promises no such order.
@@ -37,7 +37,7 @@ from pipeline.data.origins import files
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
 
-# So that a batch of usual rows, or of long lists, stays in the processor's cache.
+# The limits keep a batch of usual rows, or of long lists, in the processor's cache.
 _ROWS_AT_ONCE, _ITEMS_AT_ONCE = 1 << 13, 1 << 15
 
 Bytes = pa.LargeBinaryArray
@@ -114,7 +114,7 @@ def _floats(values: pa.Array) -> Bytes:
 
 
 def _int64s(values: pa.Array) -> Bytes:
-    """Varints: negative numbers are sent as their two's complement."""
+    """Encodes varints; negative numbers are stored as their two's complement."""
     numbers = matrix(values).astype(np.int64).view(np.uint64)
     digits = numbers[..., np.newaxis] >> np.arange(0, 7 * VARINT_BYTES, 7, dtype=np.uint64)
     sent = digits > 0  # [rows, n, 10]; a digit is sent if it or a higher one is not 0
@@ -129,7 +129,7 @@ _PAYLOAD: dict[str, Callable[[pa.Array], Bytes]] = {"bytes": _bytes, "float": _f
 
 
 def from_lengths(lengths: np.ndarray, content: np.ndarray) -> Bytes:
-    """The bytes of `content`, of any shape and dtype, cut into runs of `lengths`, int64 [rows]."""
+    """The bytes of `content`, of any shape and dtype, cut into pieces of `lengths` bytes, int64 [rows]."""
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
     return Bytes.from_buffers(
@@ -150,7 +150,9 @@ def matrix(values: pa.Array) -> np.ndarray:
 
 
 def encode_blocks(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iterator[Bytes]:
-    """Batches of typed rows → one serialised Example a block, [blocks]; only the last may be partly full."""
+    """Batches of typed rows → serialised Examples, one for each block, [blocks]; only the last may be partly
+    full.
+    """
     frame, rows_in_block = blocks.frame_of_schema(schema), blocks.geometry(schema).rows
     fields, left = blocks.fields(schema), np.zeros(0, blocks.row_dtype(schema))
     for batch in batches:
@@ -194,7 +196,7 @@ def _indices(feature: Feature, field: Field, values: pa.Array) -> np.ndarray:
 
 
 def _around(frame: BlockFrame, rows: np.ndarray, *, count: int) -> Bytes:
-    """Examples of `rows`: structured [n, rows in a block]."""
+    """Examples that hold `rows`: structured [n, rows in a block]."""
     examples = np.empty((len(rows), frame.size), np.uint8)
     first, last = frame.rows_at, frame.rows_at + frame.payload
     examples[:, :first] = np.frombuffer(frame.head, np.uint8)
@@ -235,7 +237,9 @@ class ShardDigest:
 
 
 class ShardFile:
-    """A shard that grows by batches of records. None stays in memory; leaving the context closes the file."""
+    """A shard that grows by batches of records. No record stays in memory; leaving the context closes the
+    file.
+    """
 
     def __init__(self, path: str, *, index_path: str) -> None:
         self._file = FileSystems.create(path, compression_type="uncompressed")
@@ -268,7 +272,8 @@ class ShardFile:
 
     def finish(self) -> ShardDigest:
         """Writes the index; call it once, after the last record."""
-        # One at a time, and in place: of many small records these are most of what is held.
+        # These arrays are converted one at a time, in place: with many small records they take most of the
+        # memory.
         lengths = np.concatenate(self._lengths)
         del self._lengths
         hashes = np.concatenate(self._hashes)
@@ -283,7 +288,7 @@ class ShardFile:
 def _parts(records: Bytes) -> Iterator[Bytes]:
     """Yields `records` in slices of about `_BYTES_AT_ONCE`."""
     lengths = pc.binary_length(records).to_numpy()
-    number = np.cumsum(lengths) // _BYTES_AT_ONCE  # of the slice that each record is in
+    number = np.cumsum(lengths) // _BYTES_AT_ONCE  # number of the slice that each record is in
     ends = np.flatnonzero(np.diff(number, append=-1)) + 1
     for start, end in itertools.pairwise([0, *ends.tolist()]):
         yield records.slice(start, end - start)

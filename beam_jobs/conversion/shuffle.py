@@ -1,4 +1,4 @@
-"""Keeps the shuffle out of memory: values go to files, and only where they are goes through the runner.
+"""Keeps the shuffle out of memory: values go to files, and only their places go through the runner.
 
 A local runner keeps everything that it shuffles in memory, or sends it through a socket. A distributed runner
 has a shuffle of its own: it gets the values themselves.
@@ -54,7 +54,7 @@ def make_spill(directory: str, *, runner: str) -> Spill:
 
 
 def _write(path: pathlib.Path, values: Sequence[bytes]) -> list[int]:
-    """Writes `values` one after the other; gives the offset at which each ends."""
+    """Writes `values` one after the other; gives the offset at which each one ends."""
     ends, offset = [], 0
     with path.open("xb") as file:
         for value in values:

@@ -1,4 +1,4 @@
-"""Statistics of every feature, as Beam combines them: in any order, to the same bits."""
+"""Statistics of every feature, as Beam combines them: any order gives the same bits."""
 
 from collections.abc import Iterable
 

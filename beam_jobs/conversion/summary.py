@@ -17,7 +17,7 @@ _PACKAGES = ("apache-beam", "numpy", "pyarrow", "pillow", "tensorflow-datasets")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Published:
-    """A dataset that was published, and what the user should know of it."""
+    """A dataset that was published, and what the user should know about it."""
 
     manifest: Manifest
     rejected_reasons: Mapping[str, int]

@@ -39,12 +39,12 @@ class WrittenShard(WrittenFile):
     split: str
     number: int
     index_path: str
-    origins_path: str  # where origins are kept
+    origins_path: str  # empty where no origins are kept
     records: int
 
 
 class WriteShard(beam.DoFn):
-    """(split, shard), `Sent` rows → WrittenShard; beside it REJECTED, and (split, MEASURED)."""
+    """(split, shard), `Sent` rows → WrittenShard; its other outputs are REJECTED, and (split, MEASURED)."""
 
     def __init__(
         self, schema: Schema, plan: Plan, *, directory: str, spill: Spill, progress: Progress
@@ -52,7 +52,7 @@ class WriteShard(beam.DoFn):
         self._schema = schema
         self._layout = LAYOUTS[plan.layout]
         self._shards = dict(plan.shards)
-        self._buckets = dict(plan.buckets)  # of a shard, by split
+        self._buckets = dict(plan.buckets)  # buckets of a shard, by split
         self._directory = directory
         self._spill = spill
         self._origins = plan.origins
@@ -131,9 +131,9 @@ class WriteShard(beam.DoFn):
 
 
 class _Measured:
-    """Adds rows to the statistics as they pass, so that they need not be sent anywhere for it.
+    """Adds rows to the statistics as they pass, so they need not be sent anywhere for that.
 
-    Keeps their origins, 8 bytes a row of a shard; an index takes 12 meanwhile.
+    Keeps their origins, 8 bytes for each row of a shard; an index takes 12 at the same time.
     """
 
     def __init__(self, schema: Schema, *, keeps_origins: bool) -> None:
@@ -155,13 +155,13 @@ class _Measured:
 
 # --- The rows of one bucket in hash order.
 #
-# A bucket is planned by the bytes of the input. Its rows take many times as much where the input is
+# A bucket is planned by the bytes of the input. Its rows take many times as many bytes where the input is
 # compressed, or where each byte of a text becomes two numbers of a row.
 
 
-AT_ONCE = 64 << 20  # 64 MiB of rows are sorted at once, which takes three times as much
+AT_ONCE = 64 << 20  # 64 MiB of rows are sorted at once; sorting takes three times as much memory
 
-_ROWS_AT_ONCE = 1 << 13  # that are encoded to rank them
+_ROWS_AT_ONCE = 1 << 13  # rows that are encoded at once to rank them
 
 _Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -176,9 +176,8 @@ def bucket_rows(
     at_once: int = AT_ONCE,
     origins: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows `sent` to bucket `number` of the `count` of its split, in parts of about `at_once` bytes.
-
-    Rows of one hash are in one part. They have a column of `origins` where these are kept.
+    """The rows `sent` to bucket `number` of the `count` buckets of its split, in parts of about `at_once`
+    bytes.
     """
     columns = arrow_schema(schema, origins=origins)
     parts = -(-sum(map(spill.size, sent)) // at_once)
@@ -191,7 +190,7 @@ def bucket_rows(
 def in_hash_order(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Sorts `rows` [rows] by their order hash, uint64."""
     order = rows.column(ORDER_COLUMN).to_numpy()
-    if np.all(order[1:] >= order[:-1]):  # one row, given millions of times, is not copied
+    if np.all(order[1:] >= order[:-1]):  # a row that is given millions of times is not copied
         return rows
     return rows.take(pa.array(np.argsort(order, kind="stable")))
 
@@ -204,7 +203,7 @@ def ties_ranked(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     if not len(tied):
         return rows
     rank = _ranks(rows, tied, schema)
-    if rank.any():  # else all records are equal
+    if rank.any():  # otherwise all records are equal
         by_rank = np.lexsort((rank, order[tied]))
         position = np.arange(rows.num_rows)
         position[tied] = tied[by_rank]
@@ -224,7 +223,7 @@ def _origins_ranked(rows: pa.RecordBatch, tied: np.ndarray, rank: np.ndarray) ->
 def _ranks(rows: pa.RecordBatch, chosen: np.ndarray, schema: Schema) -> np.ndarray:
     """Ranks the records of the `chosen` rows, int32 [chosen]; equal ones share a rank.
 
-    A record is kept once: rows that are tied are mostly one row, given millions of times.
+    Each record is kept once: tied rows are mostly one row that is given millions of times.
     """
     places: dict[bytes, int] = {}
     codes = []
@@ -239,7 +238,7 @@ def _ranks(rows: pa.RecordBatch, chosen: np.ndarray, schema: Schema) -> np.ndarr
 
 
 def _only(bucket: int, buckets: int, parts: int) -> _Keep:
-    """Returns a function that keeps the rows of one of `buckets`, or all where there is one part."""
+    """Returns a function that keeps the rows of one of `buckets`, or all rows where there is one part."""
     if parts == 1:
         return lambda rows: rows
 
@@ -252,7 +251,8 @@ def _only(bucket: int, buckets: int, parts: int) -> _Keep:
 def _together(sent: Iterable[bytes], rows: pa.Schema, *, spill: Spill, keep: _Keep) -> pa.RecordBatch:
     read = [keep(pa.ipc.read_record_batch(pa.py_buffer(spill.get(one)), rows)) for one in sent]
     batches = pa.Table.from_batches(read, rows).combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], rows)  # a table without rows has none
+    # A table without rows has no batches.
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], rows)
 
 
 # --- The bytes of images in place of their paths.
@@ -270,7 +270,7 @@ def load_images(rows: pa.RecordBatch, schema: Schema, *, root: str) -> tuple[pa.
 def load_in_parts(
     rows: pa.RecordBatch, schema: Schema, *, root: str
 ) -> Iterator[tuple[pa.RecordBatch, list[Rejection]]]:
-    """Loads images of `rows` [rows] in hash order, a few at a time; rows of one hash stay together."""
+    """Loads images of `rows` [rows] in hash order, a few at a time; rows with the same hash stay together."""
     features = schema.of_type(Image)
     if not features:
         yield rows, []
@@ -308,7 +308,7 @@ def _read(images: Sequence[Mapping], features: Sequence[Image], *, root: str) ->
 def _loaded(
     rows: pa.RecordBatch, features: Sequence[Image], read: Sequence[list[bytes] | Rejection]
 ) -> tuple[pa.RecordBatch, list[Rejection]]:
-    """Returns `rows` with the bytes that were `read` for them, and the rejections among these."""
+    """Returns `rows` with the bytes that were `read` for them, and the rejections among what was read."""
     good = [images for images in read if isinstance(images, list)]
     if len(good) < len(read):
         rows = rows.filter(pa.array([isinstance(images, list) for images in read]))

@@ -39,11 +39,11 @@ def reading_schema(schema: Schema, keys: Sequence[str]) -> Schema:
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class MakeBatches(beam.DoFn):
-    """(number, InputSplit) → Batch; beside it the outputs of `launch/outcome`."""
+    """(number, InputSplit) → Batch; its other outputs are those of `launch/outcome`."""
 
     source: Source
     schema: Schema  # from `reading_schema`
-    rows: int  # at most, in one Batch
+    rows: int  # rows in one Batch, at most
     progress: Progress
 
     def process(
@@ -101,13 +101,17 @@ def _key_columns(raw: RawRows, names: Sequence[str]) -> pa.RecordBatch:
 
 
 def _key_column(raw: RawRows, name: str) -> pa.Array:
-    """Returns a column, as text where rows name their columns: each batch may have found another type."""
+    """Returns a column. It is text where each row names its columns, because each batch may find another
+    type.
+    """
     column = raw.column(name)
     return _text(text.to_bytes(column) if raw.sparse else column)
 
 
 def _check_keys(schema: Schema, names: Sequence[str], source: str) -> None:
-    """Raises InputError if keys alone are absent; where features are too, `check_present` knows the cause."""
+    """Raises InputError if only keys are absent; where features are absent too, `check_present` names the
+    cause.
+    """
     there = set(names)
     absent = [key for key in schema.row_id if key not in there]
     if absent and there.issuperset(schema.columns):

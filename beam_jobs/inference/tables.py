@@ -29,7 +29,7 @@ _ANSWER = 0.5  # above this probability a class of a multilabel is an answer
 class PredictionsFile(WrittenFile):
     """The predictions of one input split."""
 
-    keys_with_values: Sequence[str]  # columns of `--keys` in which some row has one
+    keys_with_values: Sequence[str]  # columns of `--keys` in which at least one row has a value
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -39,7 +39,7 @@ class WritePredictions(beam.DoFn):
     label: Label
     keys: Sequence[str]
     file_format: str
-    input_splits: int  # of the whole input
+    input_splits: int  # number of input splits of the whole input
     directory: str
     progress: Progress
 

@@ -1,5 +1,6 @@
-"""Runs a Beam job for `convert` and `predict`: started, watched, reconciled, published whole or not at all.
+"""Runs a Beam job for `convert` and `predict`: starts it, watches it, reconciles its counts, and publishes
+all of its output or nothing.
 
-May import sources and pipeline/data. Start with run.py. remote_output.py writes wherever Beam's FileSystems
-do, so that a further store needs no code here.
+May import sources and pipeline/data. Start with run.py. remote_output.py writes to any store that Beam's
+FileSystems reach, so another store needs no code here.
 """

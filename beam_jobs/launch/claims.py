@@ -1,8 +1,8 @@
-"""Which directories a run may claim: new or empty ones, and those in which a killed run left its files.
+"""Tells which directories a run may claim: new or empty ones, and those in which a killed run left its files.
 
-A run creates `<output>/_tmp/` with its mark first, and deletes it last but one. So a directory with the mark
-and without a manifest was left by a killed run, and the next run clears it. Everything else may belong to
-somebody else and is refused, even a `_tmp` without the mark.
+A run creates `<output>/_tmp/` with its mark first, and deletes it just before the directory itself. So a
+directory with the mark and without a manifest was left by a killed run, and the next run clears it.
+Everything else may belong to somebody else and is refused, even a `_tmp` without the mark.
 """
 
 import re
@@ -24,7 +24,7 @@ TEMPORARY = "_tmp"  # the folder of everything that is not published yet
 TEMPORARY_MARK = "written-by-penstock"  # the file in it that says whose folder it is
 ANOMALIES = "anomalies.json"
 SCHEMA_PROTO = "schema.pbtxt"
-# What reads a folder of Parquet files (pyarrow, Spark) passes over names that begin so.
+# Programs that read a folder of Parquet files (pyarrow, Spark) skip names that begin with an underscore.
 PREDICTIONS = "_predictions.json"
 REJECTED_OF_PREDICTIONS = "_rejected.jsonl"
 _FIXED = (
@@ -38,7 +38,7 @@ _FIXED = (
     manifest_lib.CONVERSION_FILE_NAME,
     manifest_lib.REJECTED_FILE_NAME.partition("/")[0],
     origins.FOLDER,
-    "dataset_info.json",  # this and features.json are written by TFDS
+    "dataset_info.json",  # TFDS writes this and features.json
     "features.json",
 )
 # Shards, their indexes, TFDS's lists of classes, predictions.
@@ -58,7 +58,7 @@ def predictions(number: int, files: int, file_format: str) -> str:
 
 
 def attempt(directory: str, file_name: str) -> str:
-    """A new path for one attempt at a file. A runner may make two attempts at once, and one is published."""
+    """A new path for one attempt at a file. A runner may make two attempts at once; only one is published."""
     return FileSystems.join(directory, f"{file_name}.{uuid.uuid4().hex}")
 
 
@@ -93,5 +93,5 @@ def check_ours(output: object, names: Sequence[str], *, is_marked: bool) -> None
 
 
 def leftovers_in_order(names: Sequence[str]) -> list[str]:
-    """`names` in the order in which to remove them: what marks the others as ours goes last."""
+    """`names` in the order in which to remove them: the mark that says they are ours goes last."""
     return sorted(names, key=lambda name: (name.startswith(TEMPORARY), name == CLAIM_MARK))

@@ -1,4 +1,4 @@
-"""A local output directory: locked by one run, filled, then vouched for; a run that fails leaves no trace.
+"""A local output directory: one run locks it, fills it and completes it; a run that fails leaves no trace.
 
 The lock is on the directory itself. The kernel releases it when the process dies.
 """
@@ -38,7 +38,9 @@ class LocalDestination:
 
 @contextlib.contextmanager
 def claimed(output: str) -> Iterator[LocalDestination]:
-    """Claims as `destination.claimed` does; InputError if a dataset, foreign files or a run are there."""
+    """Claims as `destination.claimed` does; raises InputError if a dataset, foreign files or another run are
+    there.
+    """
     directory = pathlib.Path(output)
     made = _make_directories(directory)
     try:
@@ -77,7 +79,7 @@ def _make_directories(output: pathlib.Path) -> list[pathlib.Path]:
 def _check_unpublished(output: pathlib.Path) -> None:
     if not (output / manifest_lib.FILE_NAME).exists():
         return
-    # Killed between its last two operations, a run leaves this beside a whole dataset.
+    # A run that is killed between its last two operations leaves this beside a whole dataset.
     if _is_marked(output):
         _remove_temporary(output)
     raise already_published(output)
@@ -98,7 +100,7 @@ def _clear(output: pathlib.Path) -> None:
 
 
 def _make_temporary(output: pathlib.Path) -> pathlib.Path:
-    """A new directory for one run, in the one that is marked as ours."""
+    """A new directory for one run, inside the directory that is marked as ours."""
     (output / TEMPORARY).mkdir()
     (output / CLAIM_MARK).touch()
     made = output / TEMPORARY / uuid.uuid4().hex
@@ -111,10 +113,10 @@ def _is_marked(output: pathlib.Path) -> bool:
 
 
 def _remove_temporary(output: pathlib.Path) -> None:
-    """The mark goes last: whatever is left when this is killed is known as ours."""
+    """Removes the mark last, so that what a kill leaves is still known as ours."""
     for path in (output / TEMPORARY).iterdir():
         if path.is_dir():
-            # Under another name no thread that still runs can write into it meanwhile.
+            # The other name keeps threads that still run from writing into it meanwhile.
             shutil.rmtree(path.rename(path.with_name(f"{path.name}.gone")))
         elif path.name != claims.TEMPORARY_MARK:
             path.unlink()

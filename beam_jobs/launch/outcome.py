@@ -40,10 +40,10 @@ class Outcome:
 
     rows_read: int
     rejected: Rejected
-    files: tuple[Any, ...]  # each a WrittenFile of the job's own kind, in the order of their names
+    files: tuple[Any, ...]  # each is a WrittenFile of the job's own kind, in the order of their names
     # Accumulators of `pipeline.data.statistics` by split, as bytes; empty where a job measures nothing.
     statistics: Mapping[str, bytes]
-    # Number of lines of each input split that is a part of a file, by its name.
+    # Number of lines by the name of the input split, for splits that are a part of a file.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
     # Rows of which something is told, by `note`.
     noted: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -64,13 +64,15 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """The ends of a job's graph. Each of `rejected` is one `beam.ParDo`'s share of the rows left out."""
+    """The ends of a job's graph. Each entry of `rejected` is one `beam.ParDo`'s share of the rows left
+    out.
+    """
 
     read: beam.PCollection[int]
     rejected: tuple[beam.PCollection[source.Rejection], ...]
     files: beam.PCollection[WrittenFile]
     statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, its accumulated statistics
-    # The name of an input split that is a part of a file, and its lines.
+    # The name of an input split that is a part of a file, and the number of its lines.
     lines: beam.PCollection[tuple[str, int]] | None = None
     # What is told of rows, by `note`, and of how many.
     noted: beam.PCollection[tuple[str, int]] | None = None
@@ -108,7 +110,7 @@ _ROWS = ("listed", "doubtful")
 
 
 def dumps_outcome(outcome: Outcome) -> bytes:
-    """Encodes an `Outcome`; a worker's bytes of each split's statistics go in as base64."""
+    """Encodes an `Outcome`; the statistics of each split, bytes from workers, become base64."""
     statistics = {split: base64.b64encode(one).decode() for split, one in outcome.statistics.items()}
     return json.dumps(vars(outcome) | {"statistics": statistics}, default=vars).encode()
 

@@ -1,7 +1,8 @@
 """Where the output of a run goes: a local directory, or one that Beam's file systems reach, such as gs://.
 
-A remote directory is filled in the same order as a local one, with the vouching file last. But an object
-store has no locks: two runs into one directory are only noticed when the second finds a manifest.
+A remote directory is filled in the same order as a local one, with the file that vouches for the rest last.
+But an object store has no locks: two runs into one directory are only noticed when the second finds a
+manifest.
 """
 
 import contextlib
@@ -26,7 +27,9 @@ class Destination(Protocol):
         """Moves the file at `path`, which a worker wrote, to its published `name`."""
 
     def commit(self, name: str, content: str) -> None:
-        """Publishes: `name`, the file that vouches for all others, is written when all others are there."""
+        """Publishes the output: writes `name`, the file that vouches for all others, after all others are
+        there.
+        """
 
 
 @contextlib.contextmanager

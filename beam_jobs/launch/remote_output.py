@@ -1,4 +1,6 @@
-"""An output directory on a file system that Beam reaches: filled file by file, the vouching file last."""
+"""An output directory on a file system that Beam reaches: filled file by file; the file that vouches for the
+rest comes last.
+"""
 
 import contextlib
 import dataclasses
@@ -27,7 +29,7 @@ class RemoteDestination:
     _moved: set[str] = dataclasses.field(default_factory=set)
 
     def move(self, path: str, name: str) -> None:
-        # What describes the output is made from a copy of each index and the names of the other files.
+        # The description of the output is made from a copy of each index and the names of the other files.
         (self.directory / name).write_bytes(files.read_bytes(path) if name.endswith(".index") else b"")
         target = FileSystems.join(self.output, *name.split("/"))
         folder = FileSystems.split(target)[0]
@@ -67,7 +69,7 @@ def claimed(output: str) -> Iterator[RemoteDestination]:
 
 
 def _make_marked(directory: str, *, mark: str) -> None:
-    """Makes `directory` exist, also where directories are only parts of names.
+    """Makes `directory` exist, even on stores where directories are only parts of names.
 
     The mark is the first file: only it tells the others from somebody else's.
     """
@@ -82,7 +84,7 @@ def _make_marked(directory: str, *, mark: str) -> None:
 def _check_reachable(output: str) -> None:
     try:
         FileSystems.get_filesystem(output)
-    except ValueError as error:  # no such file system, or what it needs is not installed
+    except ValueError as error:  # no such file system, or a package that it needs is not installed
         raise InputError(
             f"--output={output}",
             received=str(error),

@@ -1,4 +1,4 @@
-"""The skeleton of a job: claim the output, run the graph, check what came out, publish it or nothing."""
+"""The skeleton of a job: claim the output, run the graph, check the result, publish all of it or nothing."""
 
 import contextlib
 import dataclasses
@@ -57,7 +57,7 @@ def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
 
 
 def load_gathered(path: str, *, file_type: type[WrittenFile]) -> Outcome:
-    """Loads an outcome; raises InputError where its files are outside of the directory of `path`."""
+    """Loads an outcome; raises InputError where its files are outside the directory of `path`."""
     content, directory = files.read_bytes(path), FileSystems.split(path)[0]
     return outcome_lib.loads_outcome(content, file_type=file_type, directory=directory)
 
@@ -96,8 +96,8 @@ class Progress:
     path: str
 
     def add(self, *, read: int = 0, written: int = 0) -> None:
-        # One short write in append mode is atomic, so lines of several processes do not mix.
-        # Without O_CREAT: a worker that outlives a killed run must not bring its directory back.
+        # One short write in append mode is atomic, so lines of several processes do not mix. O_CREAT is left
+        # out: a worker that outlives a killed run must not bring its directory back.
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
             os.write(descriptor, f"{read} {written}\n".encode())
@@ -140,7 +140,7 @@ class Run:
 
     runner: str
     beam_flags: tuple[str, ...]
-    max_rejected_fraction: float  # of the rows read
+    max_rejected_fraction: float  # fraction of the rows read
     started: datetime.datetime = dataclasses.field(
         default_factory=functools.partial(datetime.datetime.now, datetime.UTC)
     )
@@ -163,9 +163,9 @@ class Job(Protocol[Published]):
     """The parts in which `convert` and `predict` differ."""
 
     run: Run
-    input_splits: Sequence[InputSplit]  # of the input
+    input_splits: Sequence[InputSplit]  # input splits of the whole input
     doing: str  # what the progress bar says
-    file_type: type[WrittenFile]  # of the files that the workers write
+    file_type: type[WrittenFile]  # type of the files that the workers write
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         """The graph of the job, whose workers write their files into `directory`."""
@@ -181,11 +181,11 @@ def run_job(job: Job[Published], *, output: str) -> Published:
     """Runs `job` and publishes its results in `output`; a run that fails leaves nothing behind."""
     run = job.run
     options = runners.pipeline_options(run.runner, run.beam_flags)
-    gc.freeze()  # what was imported stays: no collection need look through it
+    gc.freeze()  # imported objects stay, so no collection need look through them
     with runners.one_line_errors(output), output_lib.claimed(output) as destination:
         watched = Progress(path=str(destination.local / "progress"))
         runner = runners.make_runner(run.runner, options, directory=destination.local)
-        # A pipeline that is interrupted leaves a directory.
+        # A pipeline that is interrupted leaves a directory behind.
         with files_lib.temporary_files_in(destination.local):
             pipeline = beam.Pipeline(runner=runner, options=options)
         result = FileSystems.join(destination.shared, "outcome")

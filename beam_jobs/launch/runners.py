@@ -44,7 +44,7 @@ from pipeline.base.errors import (
 _WORKER_MODULE = "apache_beam.runners.worker.sdk_worker_main"
 WORKER_DIED = "a worker process died"
 _LOST = "its connection broke"
-_SIGNAL = "exited with return code -"  # as Beam says it
+_SIGNAL = "exited with return code -"  # the words with which Beam reports a signal
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 # An InputError in the text of a worker's traceback, which is all that crosses the runner.
@@ -79,7 +79,7 @@ def make_runner(name: str, options: PipelineOptions, *, directory: pathlib.Path)
         return _embedded_runner(options, worker_log=directory / "workers.log")
     if name == "DataflowRunner":
         _check_dataflow(options)
-    # Workers in this process (LOOPBACK) ignore it; all others can get our code in no other way.
+    # Workers in this process (LOOPBACK) ignore it; all other workers can get our code in no other way.
     setup = options.view_as(SetupOptions)
     setup.extra_packages = [*(setup.extra_packages or ()), str(build_wheel(directory))]
     try:
@@ -132,15 +132,15 @@ def _embedded_runner(options: PipelineOptions, *, worker_log: pathlib.Path) -> F
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
-    """A worker process, in place of Beam's own handler, which waits for ever for one that has died.
+    """A worker process. It replaces Beam's own handler, which waits for ever for a worker that has died.
 
-    All that waits for an answer of a dead worker gets an error, and the other workers are ended.
+    Whatever waits for the answer of a dead worker gets an error, and the other workers are ended.
     """
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
         self._closed = threading.Event()
-        # Beam's prints a traceback where the worker is gone.
+        # Beam's own reader prints a traceback where the worker is gone.
         self.control_conn._read_thread = threading.Thread(target=self._read, daemon=True)
 
     def start_worker(self) -> None:
@@ -158,16 +158,16 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
         try:
             self.worker.run()
             died = "it ended"
-        except Exception as error:  # its exit code, or it could not be started
+        except Exception as error:  # either its exit code, or the error that it could not be started
             died = str(error)
             if _SIGNAL not in died:
                 died = " ".join((died, *self._last_line()))
         if self._closed.is_set():
             return
-        # What the first one died of, for all of this run.
+        # The cause of the first death, for all workers of this run.
         died = vars(self._grpc_server).setdefault("died", f"{WORKER_DIED} ({died})")
         _end_workers()
-        while True:  # Beam may just then send one more request
+        while True:  # Beam may send one more request at this moment
             for request, future in list(self.control_conn._futures_by_id.items()):
                 future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=request, error=died))
             if self._closed.wait(_SECONDS_BETWEEN_LOOKS):
@@ -185,7 +185,7 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
 
 @contextlib.contextmanager
 def _lost_connections_named(pipeline: beam.Pipeline) -> Iterator[None]:
-    """Raises an error that says so where a worker's connections broke before it was seen to die."""
+    """Where a worker's connections broke before its death was noticed, raises an error that says so."""
     hook = threading.excepthook
 
     def told(failed: threading.ExceptHookArgs) -> None:
@@ -205,7 +205,7 @@ def _lost_connections_named(pipeline: beam.Pipeline) -> Iterator[None]:
 
 
 def _end_workers() -> None:
-    """Ends the worker processes of this one: what they do now, nobody waits for."""
+    """Ends the worker processes of this process: nobody waits for their work any more."""
     for pid in signals.descendants(os.getpid()):
         with contextlib.suppress(OSError):  # it has ended in the meantime
             if _WORKER_MODULE.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -244,14 +244,14 @@ def bad_input_from_workers() -> Iterator[None]:
         found = _IN_TRACEBACK.search(str(error))
         if not found:
             raise
-    # Outside of the handler: the text of the wrapper is not the cause.
+    # Raised outside the handler, because the wrapper's text is not the cause.
     parts = found.groupdict()
     kind = TryAgainError if parts.pop("kind") == TryAgainError.__name__ else InputError
     raise kind(parts.pop("thing"), **parts)
 
 
 def unknown_flags(flags: Sequence[str]) -> list[str]:
-    """Returns the `flags` that are no Beam pipeline options; raises InputError for an option twice."""
+    """Returns the `flags` that are no Beam pipeline options; raises InputError for an option given twice."""
     parser = argparse.ArgumentParser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
     for options in PipelineOptions.__subclasses__():
         options._add_argparse_args(parser)  # Beam only warns of unknown flags, deep in its log
@@ -266,7 +266,7 @@ def _check_given_once(flags: Sequence[str], parser: argparse.ArgumentParser) -> 
         name = flag.partition("=")[0]
         action = parser._option_string_actions.get(name)
         if type(action) not in (argparse._StoreAction, argparse._StoreTrueAction):
-            continue  # it takes several values, one a flag
+            continue  # the option takes several values, one for each flag
         if action.dest in seen:
             raise flags_lib.given_twice(name[2:], seen[action.dest], flag[2:])
         seen[action.dest] = flag[2:]
@@ -296,7 +296,7 @@ def one_line_errors(output: pathlib.Path | str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        if signals.signal_has_come():  # Beam misses the workers that were ended
+        if signals.signal_has_come():  # Beam reports the workers that were ended here as lost
             raise
         if disk_is_full(error):
             raise _no_room(output) from None
@@ -357,7 +357,8 @@ def _kept(text: str) -> str:
 
 _PACKAGES = ("beam_jobs", "models", "pipeline")
 _NAME = "penstock"
-_OLDEST = (1980, 1, 1, 0, 0, 0)  # of ZIP; a fixed time, so that the same code gives the same wheel
+# The oldest time that ZIP can store; a fixed time, so that the same code gives the same wheel.
+_OLDEST = (1980, 1, 1, 0, 0, 0)
 
 
 def build_wheel(directory: pathlib.Path) -> pathlib.Path:

@@ -17,9 +17,9 @@ from pipeline.data.schema.feature_types import Datetime
 from pipeline.data.schema.times import FIRST_YEAR, FORMATS, OF_DIGITS
 
 _TRIED = 20  # values from which the possible formats are found
-_ZEROS = re.compile(r"[0 :./T-]+")  # 0000-00-00 00:00, by which databases mean "no date"
-_WRONG = 0.01  # of the rows with a value; more, and the column is something else
-_MOSTLY = 0.5  # of the rows; from which a remark says that the column is mostly dates
+_ZEROS = re.compile(r"[0 :./T-]+")  # 0000-00-00 00:00, which databases write for "no date"
+_WRONG = 0.01  # share of the rows with a value; if more are wrong, the column is something else
+_MOSTLY = 0.5  # share of the rows from which a remark says that the column is mostly dates
 _MONTH = (  # in English and German; formats know the English ones
     "(?:jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[iy]|jun[ei]?|jul[yi]?|aug(?:ust)?"
     "|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)"
@@ -28,15 +28,15 @@ _UNREAD = re.compile(  # dates that no format reads
     r"(?:[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}"
     rf"|[0-9]{{1,2}}[. /-]+{_MONTH}[. ,/-]+(?:[0-9]{{4}}|[0-9]{{2}})"
     rf"|{_MONTH}[. ]+[0-9]{{1,2}}(?:st|nd|rd|th)?[, ]+(?:[0-9]{{4}}|[0-9]{{2}})"
-    r"|[0-9]{4}-?W[0-9]{2}(?:-?[1-7])?|[0-9]{4}-[0-3][0-9]{2}"  # weeks, days of the year
-    r"|[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}(?=[ T].*[A-Z]{3,5}$))"  # with the name of a zone
+    r"|[0-9]{4}-?W[0-9]{2}(?:-?[1-7])?|[0-9]{4}-[0-3][0-9]{2}"  # weeks, and days of the year
+    r"|[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}(?=[ T].*[A-Z]{3,5}$))"  # dates with the name of a zone
     r"(?:[ T,]+[0-9]{1,2}:[0-9]{2}.*)?",
     re.IGNORECASE,
 )
 _CLOCK = re.compile(
     r"-?(?:[0-9]+ days?,? )?[0-9]{1,3}(?::[0-9]{2}){1,2}(?:[.,][0-9]+)?(?: ?[ap]m)?", re.IGNORECASE
 )
-_CENTURIES = ("19", "20")  # a number of eight digits or more is a date in these centuries alone
+_CENTURIES = ("19", "20")  # a number of eight digits or more is a date only in these centuries
 _SHORT = "%y"
 
 
@@ -94,7 +94,9 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
 
 
 def _as_good(fits: Sequence[_Fit]) -> Iterator[str]:
-    """Yields the formats that read as much as the best one, the first, and give other dates."""
+    """Yields the formats that read as many values as the best one, which is the first, but give other
+    dates.
+    """
     seen = [fits[0]]
     for fit in fits[1:]:
         is_new = not any(np.array_equal(fit.moments, other.moments) for other in seen)
@@ -111,13 +113,13 @@ def moments_of(profile: ColumnProfile, feature: Datetime) -> dict[str, float]:
 
 
 def mostly_dates(profile: ColumnProfile) -> tuple[str, Sequence[str]] | None:
-    """The format that reads most of a column, yet too little, and the values that it does not read."""
+    """The format that reads most, but not enough, of a column, and the values that it does not read."""
     fits = _fits(profile, most_wrong=_MOSTLY)
     return (fits[0].format, fits[0].wrong) if fits else None
 
 
 def unread_dates(profile: ColumnProfile) -> tuple[str, ...]:
-    """A date of each spelling, of a column of dates that no one format reads; empty for other columns."""
+    """One date of each spelling, for a column whose dates no single format reads; empty for other columns."""
     values = {value: n for value, n in profile.values.items() if value not in IN_NUMBERS}
     if profile.numbers is not None or profile.are_images or profile.holds_lists or _fits(profile):
         return ()
@@ -132,7 +134,7 @@ def are_times_of_day(profile: ColumnProfile) -> bool:
 
 
 def _spellings(values: Mapping[str, int]) -> tuple[str, ...]:
-    """Returns a value for each format that is needed to read all; empty if some are no dates."""
+    """Returns one value for each format that is needed to read all values; empty if some are no dates."""
     left, examples = dict(values), []
     for format in FORMATS:
         wrong = set(left if format in OF_DIGITS else _fit(format, left).wrong)
@@ -185,7 +187,7 @@ def _fit(format: str, values: Mapping[str, int], first_year: int = FIRST_YEAR) -
 
 
 def _markers(wrong: tuple[str, ...]) -> set[str]:
-    """Returns the values that mean "no date", among those that are no dates."""
+    """Returns the values that mean "no date", among those that are not dates."""
     zeros = {value for value in wrong if _ZEROS.fullmatch(value)}
     words = set(wrong) - zeros
     is_word = words <= IN_NUMBERS or (len(words) == 1 and not any(map(str.isdigit, "".join(words))))

@@ -111,7 +111,7 @@ def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
 
 
 def needs_digits(profile: ColumnProfile) -> bool:
-    """Returns whether numbers differ only behind the 16 digits that float64 keeps, as neighbouring ids do."""
+    """Returns whether numbers differ only after the 16 digits that float64 keeps, like neighbouring ids."""
     if not profile.numbers or max(map(abs, profile.numbers)) < _DIGITS or len(profile.values) == 1:
         return False
     numbers = np.array([*map(float, profile.values)])
@@ -185,10 +185,10 @@ def _hashed(profile: ColumnProfile) -> Categorical:
 
 
 def _never(profile: ColumnProfile) -> None:
-    """Proposes nothing: the user names the label, and the source says that it gives tokens."""
+    """Proposes nothing: for the label, which the user names, and for tokens, which the source names."""
 
 
-# Tried in this order.
+# The order in which they are tried.
 _BY_TYPE: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureTypeTable(
     where=__name__,
     question="how a kind is recognised in raw data",
@@ -211,12 +211,12 @@ _BY_TYPE: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureT
 
 
 _SHOWN = 3
-_MANY = 20  # rows from which it says something that all values differ
-_RARE = 5  # rows of each category, on average, below which a model learns little of it
+_MANY = 20  # from this many rows on, a remark says that all values differ
+_RARE = 5  # with fewer rows for each category, on average, a model learns little about it
 _MANY_CATEGORIES = 100
-_MOSTLY = 0.9  # of the rows with a value
+_MOSTLY = 0.9  # share of the rows with a value
 _HALF = 0.5  # the same, where at least _MANY of the different values are numbers
-_OFTEN = 0.2  # of the rows; a word that means "missing" is rarer, mostly
+_OFTEN = 0.2  # share of the rows; a word that means "missing" is mostly rarer
 _NEGATIVE = re.compile(r"\([0-9][0-9.,]*\)|[0-9][0-9.,]*-|[\u2212\u2013\u2012\ufe63\uff0d][0-9][0-9.,]*")
 _DELIMITERS = ("|", ";", ",")
 _SECONDS = (100_000_000, 10_000_000_000)  # since 1970: from 1973 to 2286
@@ -258,7 +258,9 @@ def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
 
 
 def far_in(profile: ColumnProfile, feature: Feature) -> tuple[str, ...]:
-    """Returns the values of a number or date, in any spelling, that repeat far from all others."""
+    """Returns the values of a number or date, in any spelling, that occur several times and lie far from all
+    others.
+    """
     if isinstance(feature, Datetime):
         numbers = moments_of(profile, feature)
     elif profile.numbers is None:
@@ -269,7 +271,7 @@ def far_in(profile: ColumnProfile, feature: Feature) -> tuple[str, ...]:
     return tuple(value for value in far_values(numbers, profile.counts) if value not in kept)
 
 
-# Words for "no value", in lower case, that are categories where nothing says otherwise.
+# Words for "no value", in lower case. They stay categories unless the user says otherwise.
 _FOR_NONE = frozenset(
     {
         *(
@@ -329,16 +331,16 @@ def _words_for_none(profile: ColumnProfile, feature: Feature) -> list[str]:
 
 
 def _flags(flag: str, profile: ColumnProfile, values: Iterable[str]) -> str:
-    """Returns the flags of `infer_schema` that say of each value what it is, for the shell."""
+    """Returns the flags of `infer_schema` that say what each value is, quoted for the shell."""
     texts = [f"--{flag}={profile.name}={value}" for value in values]
-    # A sentence ends behind it: a point of its own stands in quotes.
+    # A sentence may end after it, so a value with a point of its own is quoted.
     return " ".join(
         f"'{text}'" if text.endswith(".") and "'" not in text else shlex.quote(text) for text in texts
     )
 
 
 def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
-    """Yields remarks on any feature, each with what was counted; `missing_remarks` are others."""
+    """Yields remarks on any feature, each with its counts; `missing_remarks` has those on missing values."""
     if profile.undecodable:
         yield (
             f"'{profile.name}': {profile.undecodable:,} values are not UTF-8 and will be rejected. "
@@ -412,7 +414,7 @@ def _mixed_unit_remarks(profile: ColumnProfile) -> Iterator[str]:
 
 
 def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
-    """Yields what is odd about words as categories: the first remark that applies."""
+    """Yields the first remark that applies, if words are odd as categories."""
     words, rows = profile.distinct, sum(profile.values.values()) + profile.others
     named, delimiter = f"'{profile.name}'", delimiter_of(profile)
     if all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
@@ -441,7 +443,7 @@ def _mostly(profile: ColumnProfile) -> str:
     numbers = rows - sum(profile.values[value] for value in odd)
     least = _HALF if len(profile.values) - len(odd) >= _MANY else _MOSTLY
     least = 0 if set(odd) == set(_negatives(profile)) else least
-    if numbers and numbers >= least * rows and not any(map(str.isdecimal, odd)):  # as 01067 among postcodes
+    if numbers and numbers >= least * rows and not any(map(str.isdecimal, odd)):  # like the postcode 01067
         return (
             f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
             """are categories. Write them as numbers (-61 for "(61)"); where they mean that there is none: """
@@ -459,7 +461,7 @@ def _mostly(profile: ColumnProfile) -> str:
 
 
 def _negatives(profile: ColumnProfile) -> list[str]:
-    """Returns the values that are negative numbers to people alone: `(5)`, `5-`, other signs than `-`."""
+    """Returns the values that only people read as negative numbers: `(5)`, `5-`, other signs than `-`."""
     return [value for value in profile.values if _NEGATIVE.fullmatch(value)]
 
 
@@ -496,7 +498,7 @@ def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
 
 
 def _visible(value: str) -> str:
-    """Quotes a value; accents are escaped where they are marks of their own."""
+    """Quotes a value; accents that are separate marks are escaped."""
     combined = unicodedata.normalize("NFC", value) != value
     return ascii(excerpt(value)) if combined else repr(excerpt(value))
 
@@ -508,8 +510,8 @@ def _all_differ(profile: ColumnProfile) -> bool:
 # --- Columns that say nothing about a label: empty ones, constants, ids.
 
 
-_COUNTED = 20  # rows from which consecutive numbers are no chance
-_EMPTY = 0.999  # missing fraction from which a column says nothing
+_COUNTED = 20  # from this many rows on, consecutive numbers are no chance
+_EMPTY = 0.999  # from this missing fraction on, a column says nothing
 
 
 def why_useless(profile: ColumnProfile) -> str:
@@ -519,7 +521,8 @@ def why_useless(profile: ColumnProfile) -> str:
         return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
     if profile.are_images or profile.holds_lists:
         return ""
-    if profile.undecodable > MOST_WRONG * profile.rows:  # of a text file, which would be refused
+    # A text file has such cells, and `convert` would refuse it.
+    if profile.undecodable > MOST_WRONG * profile.rows:
         return f"bytes that are no text in {profile.undecodable:,} of {profile.rows:,} rows"
     present = sum(profile.values.values())
     if profile.missing_fraction >= _EMPTY:

@@ -35,20 +35,21 @@ MULTILABEL = "multilabel"
 CLASSIFICATION = "classification"  # stands for binary or multiclass, whichever the number of classes asks for
 TASKS = (CLASSIFICATION, *declared_tasks())
 
-_NUMBERED_CLASSES = 20  # distinct whole numbers up to which a label is taken as classes
-_CLASSES = 1000  # above it a word is hardly a class, unless --task says so
-_FEW_ROWS = 10  # up to which each class may have one row
-_FAR_CLASS = 3  # ranges of the other classes
+_NUMBERED_CLASSES = 20  # up to this many distinct whole numbers are classes
+_CLASSES = 1000  # above this number of values, words are hardly classes, unless --task says so
+_FEW_ROWS = 10  # up to this many rows, each class may have only one row
+_FAR_CLASS = 3  # a class is far from the others if its distance is so many times their range
 _CANDIDATES = 5
 _CANDIDATE_CLASSES = 100
-# Words for which the alphabet would make "no" the positive class.
+# Words that mean "yes" but that the alphabet would put before the word for "no", which would then be
+# positive.
 _YES = frozenset({"ja", "j", "da", "да", "д", "evet", "igen", "ano"})
 _NO = frozenset({"nein", "n", "nej", "nei", "nee", "nu", "ne", "нет", "н", "hayır", "nem"})
 _NAMES = ("label", "target", "class", "y", "outcome", "survived", "result")
 
 
 def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
-    """A label of two or more classes or, of many different numbers, of a regression; `task` decides.
+    """A label of two or more classes or, for many different numbers, of a regression; `task` overrides this.
 
     A column of lists is a multilabel.
 
@@ -62,7 +63,7 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
         return Label(name=profile.name, task="regression", clean=written.clean, evidence=written.evidence)
     ends_in_dots = profile.numbers is None and len({value.rstrip(".") for value in values}) < len(values)
     if ends_in_dots:
-        # As in Adult's test file.
+        # Adult's test file has a point after each class.
         values = {value.rstrip(".") for value in values}
     aliases = spelling_aliases(profile.values) if not ends_in_dots else {}
     values -= aliases.keys()
@@ -273,7 +274,7 @@ def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
 
 
 def _counted(profile: ColumnProfile, values: set[str]) -> str:
-    """Describes the column by its values and its number of rows, which may just be too small."""
+    """Describes the column by its values and its number of rows, because the rows may be too few."""
     if profile.holds_lists:
         return f"lists of up to {max(profile.lengths):,} values"
     return f"{len(values):,} different values in {profile.rows:,} rows"
@@ -292,10 +293,10 @@ def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str
 # --- Features that give the label away, found in the first rows.
 
 
-_ROWS, _CELLS = 10_000, 5_000_000  # looked at, at most
-_FEWEST = 50  # rows with a label; of fewer nothing can be said
+_ROWS, _CELLS = 10_000, 5_000_000  # rows and cells that are looked at, at most
+_FEWEST = 50  # rows with a label; fewer say nothing
 _BINS, _IN_BIN = 256, 20  # bins of numbers, at most, and rows in each, at least
-_GROUP = 5  # rows of one value, at least, that count
+_GROUP = 5  # rows with one value, at least; smaller groups do not count
 _PREDICTED = 0.99  # share of the rows whose class one column tells
 _SAME = 0.9999  # correlation from which a number is the label in another unit
 
@@ -351,7 +352,9 @@ def _of_numbers(
 
 
 def _share_predicted(groups: np.ndarray, y: np.ndarray, base: float) -> float:
-    """The share of rows with the most frequent class of their group; rows of small groups are guessed."""
+    """The share of rows whose class the most frequent class of their group tells; rows of small groups are
+    guessed.
+    """
     classes = int(y.max()) + 1
     counts = np.bincount(groups * classes + y, minlength=(groups.max() + 1) * classes).reshape(-1, classes)
     rows = counts.sum(axis=1)
@@ -377,7 +380,7 @@ def _read(source: Source, input_splits: Sequence[InputSplit], schema: Schema) ->
     for input_split in input_splits[:_ROWS]:
         left = limit
         for raw in source.read(input_split):
-            names = set(raw.columns.schema.names)  # once: pyarrow makes the list anew each time
+            names = set(raw.columns.schema.names)  # read once: pyarrow makes the list anew each time
             for feature in features:
                 if feature.source_column in names:
                     cells = raw.columns.column(feature.source_column)[:left]

@@ -18,7 +18,7 @@ _CURRENCIES = (
 )
 _UNIT = f"[$€£¥₹%]|{_CURRENCIES}"
 _BLANKS = (" ", "\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}")
-# Thousands and decimals; of styles that read a column alike, the first is taken.
+# Thousands and decimal marks; where several styles read a column alike, the first is taken.
 _STYLES = (
     (",", "."),
     (".", ","),
@@ -30,7 +30,8 @@ _STYLES = (
 _MOST_UNITS = 3
 _POINT_MAY_PART = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}[.][0-9]{3}|[0-9]{1,3})")
 _LEAST_PARTED = 20
-# `142 m²`, `80 km/h`: not `1e5`, `007X` or `3.OG`. Few of them are as good as categories, or are codes.
+# `142 m²`, `80 km/h`: not `1e5`, `007X` or `3.OG`. A column with few different ones is better as categories,
+# or holds codes.
 _MEASURED = re.compile(
     r"[+-]?(?!0[0-9])[0-9][0-9.,]*[ \N{NO-BREAK SPACE}]?(?P<unit>[^\W\d_][^\s,.;]{0,9}|°[CF]?)"
 )

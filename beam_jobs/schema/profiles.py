@@ -28,7 +28,7 @@ from pipeline.data.statistics.sentinels import are_sentinels
 # Spellings that Arrow reads as a number too; leading zeros make a code.
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^-?(0|[1-9][0-9]*)$"
-_MOSTLY = 0.9  # of the values are numbers in a column of numbers
+_MOSTLY = 0.9  # share of the values that are numbers, in a column of numbers
 
 
 class ValueCounts:
@@ -42,8 +42,8 @@ class ValueCounts:
     def __init__(self) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         self.others = 0
-        self._bytes = 0.0  # of the different values, about
-        self._kept: pa.Array | None = None  # the keys of `counts`, once there are enough
+        self._bytes = 0.0  # bytes of the different values, about
+        self._kept: pa.Array | None = None  # the keys of `counts`, once these have reached a limit
         self._are_numbers = self._are_whole = False
         self._least = self._most = 0.0
 
@@ -111,8 +111,8 @@ class ValueCounts:
 
 _SENTINELS = frozenset(float(sign * digits) for digits in (99, 999, 9999, 99999, 999999) for sign in (1, -1))
 _SPELLED = frozenset(f"{number:.{digits}f}" for number in _SENTINELS for digits in range(3))
-_TIMES = 2  # a sentinel occurs at least so often
-_OTHERS = 3  # different numbers that it is far from
+_TIMES = 2  # a sentinel occurs this many times, at least
+_OTHERS = 3  # different numbers that a sentinel is far from
 
 
 def number_written(thousands: str, decimal: str) -> str:
@@ -156,7 +156,7 @@ def sentinels(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def far_values(numbers: Mapping[str, float], counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Returns the texts of `numbers` that repeat far from all others."""
+    """Returns the texts of `numbers` that occur several times and lie far from all others."""
     values, places = np.unique([*numbers.values()], return_inverse=True)
     rows = np.bincount(places, weights=[counts[text] for text in numbers])
     far = set(values[are_sentinels(values, rows)].tolist()) if len(values) else set()
@@ -164,7 +164,7 @@ def far_values(numbers: Mapping[str, float], counts: Mapping[str, int]) -> tuple
 
 
 def same_values(counts: Mapping[str, int], given: Iterable[str]) -> frozenset[str]:
-    """Returns the values that are one of those `given`, numbers in any spelling."""
+    """Returns the values that equal one of those `given`; numbers may have any spelling."""
     texts = set(given)
     numbers = {float(text) for text in texts if is_number(text)}
     if not numbers:
@@ -184,10 +184,10 @@ IN_NUMBERS = frozenset(
         *("None", "none", "-", "--", ".", "missing", "unknown", "Unknown"),
         *("inf", "-inf", "+inf", "Inf", "-Inf", "Infinity", "-Infinity", "NAN", "-nan", "-NaN"),
         *("1.#INF", "-1.#INF", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),  # as Windows prints them
-        *("#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!"),  # of spreadsheets
+        *("#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!"),  # as spreadsheets print them
     }
 )
-_SHOWN = 40  # characters of a value
+_SHOWN = 40  # characters of a value that are shown
 # A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
 _WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
 _WITH_E = re.compile("[0-9]+[eE][0-9]+")
@@ -198,7 +198,8 @@ _IMAGE_NAMES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff
 class ColumnProfile:
     """`counts` is over text stripped of blanks; `undecodable` values and `images` are not among them.
 
-    Memory is bounded: where values differ very much, only some have a count, and the rest are `others`.
+    Memory is bounded: where there are many different values, only some have a count, and the rest are
+    `others`.
     """
 
     name: str
@@ -215,7 +216,7 @@ class ColumnProfile:
     declared: tuple[str, ...] = ()  # what the user says is missing
     kept: tuple[str, ...] = ()  # what the user says is a value, although it may look like a missing one
     date_formats: tuple[str, ...] = ()  # how the user says dates are written
-    first_year: int = FIRST_YEAR  # of those that two digits mean
+    first_year: int = FIRST_YEAR  # the first of the 100 years that two digits can mean
 
     @property
     def rows(self) -> int:
@@ -254,7 +255,9 @@ class ColumnProfile:
 
     @functools.cached_property
     def far_values(self) -> tuple[str, ...]:
-        """The numbers that repeat far from all others, but are not among `markers`, nor kept by the user."""
+        """The numbers that repeat far from all others, and are neither among `markers` nor kept by the
+        user.
+        """
         kept = same_values(self.counts, self.kept)
         numbers = {value: float(value) for value in self.values} if self.numbers else {}
         return tuple(value for value in far_values(numbers, self.counts) if value not in kept)
@@ -279,7 +282,9 @@ class ColumnProfile:
 
     @property
     def distinct(self) -> int:
-        """The number of different values; where some have no count, as if those repeated like the others."""
+        """The number of different values. Where some have no count, they are taken to repeat like the
+        others.
+        """
         counted = sum(self.values.values())
         return round(len(self.values) * (1 + self.others / counted)) if self.others else len(self.values)
 
@@ -302,7 +307,7 @@ class ColumnProfile:
 
     @property
     def with_e(self) -> list[str]:
-        """The values such as `3e4`, as codes have them; programs that print numbers write `3e+04`."""
+        """The values such as `3e4`, which are probably codes: programs that print numbers write `3e+04`."""
         return [value for value in self.values if _WITH_E.fullmatch(value)]
 
     @functools.cached_property
@@ -382,7 +387,7 @@ def excerpt(value: str) -> str:
 
 
 def is_number(value: str) -> bool:
-    """Returns whether `convert` reads it as a number, which has no digits but 0 to 9, unlike for `float`."""
+    """Returns whether `convert` reads it as a number. Only 0 to 9 are digits; `float` takes others too."""
     if not value.isascii():
         return False
     try:
@@ -393,7 +398,7 @@ def is_number(value: str) -> bool:
 
 
 def _is_code(value: str) -> bool:
-    """Returns whether a leading zero says something, as in the postcode 01067."""
+    """Returns whether a leading zero has a meaning, as in the postcode 01067."""
     return value.lstrip("+-").startswith("0") and value.lstrip("+-0")[:1].isdigit()
 
 
@@ -401,14 +406,14 @@ def is_whole_number(value: str) -> bool:
     return value.removeprefix("-").isdecimal() and value.isascii()
 
 
-_MOST_CELLS = 100_000_000  # read at most, which takes minutes
+_MOST_CELLS = 100_000_000  # cells that are read, at most, which takes minutes
 _COUNTED = 1_000_000  # different values that are counted by themselves, in all columns together: about 300 MB
-_LEAST_COUNTED = 1100  # in each column: beyond 1,000 a vocabulary is not listed
-_COUNTED_BYTES, _LEAST_BYTES = 64 << 20, 64 << 10  # 64 MiB of them together, 64 KiB in each column
+_LEAST_COUNTED = 1100  # values counted in each column; beyond 1,000 a vocabulary is not listed
+_COUNTED_BYTES, _LEAST_BYTES = 64 << 20, 64 << 10  # 64 MiB for all columns together, 64 KiB for each column
 
 
 class Profiles(NamedTuple):
-    """Profiles of the columns, what went wrong, and whether all rows there are were looked at."""
+    """Profiles of the columns, what went wrong, and whether every row was looked at."""
 
     columns: list[ColumnProfile]
     remarks: list[str]
@@ -453,7 +458,7 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.rows = self.undecodable = self.images = 0
-        self.misread = 0  # undecodable values that the file gives as text
+        self.misread = 0  # undecodable values that the file's reader gives as text
         self.values = ValueCounts()
         self.lengths: collections.Counter[int] = collections.Counter()
         self.items = "whole"
@@ -491,7 +496,7 @@ class _Gathered:
         return cells.filter(pa.array(np.invert(np.array(are_images, bool))))
 
     def profile(self, name: str, rows: int) -> ColumnProfile:
-        """The profile over `rows` rows in all; rows that do not name this column lack it."""
+        """The profile over `rows` rows in all. Rows that do not name this column have no value there."""
         counts = self.values.counts
         seen = self.values.total + self.undecodable + self.images
         in_lists = max(self.lengths, default=0) > 1
@@ -522,14 +527,16 @@ def _items(values: pa.Array) -> str:
 
 
 def most_rows(columns: int, max_rows: int) -> int:
-    """The rows that are looked at: `max_rows`, or fewer of a table that is wide."""
+    """The number of rows to look at: `max_rows`, or fewer if the table is wide."""
     return min(max_rows, max(1, _MOST_CELLS // max(1, columns)))
 
 
 def _first_rows(
     batches: Iterable[RawRows], *, max_rows: int, input_splits: int
 ) -> Iterator[tuple[RawRows, int]]:
-    """The batches of an input split up to its share of the rows, and the surplus rows of each."""
+    """The batches of an input split up to its share of the rows; each with the number of its rows beyond
+    that.
+    """
     seen = 0
     for raw in batches:
         left = -(-most_rows(raw.columns.num_columns, max_rows) // input_splits) - seen

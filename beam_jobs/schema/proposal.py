@@ -76,7 +76,7 @@ def propose_from(
 
 
 def _dated_folders(input_splits: Sequence[InputSplit], schema: Schema) -> Iterator[str]:
-    """Says what a date in the names of folders means for a model that is trained again as folders come."""
+    """Says what dates in folder names mean for a model that is trained again whenever a folder is added."""
     in_names = {
         column
         for input_split in input_splits
@@ -117,11 +117,11 @@ def _identifier(name: str) -> str:
 # --- A proposed schema as a table to read in a terminal.
 
 
-_LINE = 160  # characters that are shown of a feature
+_LINE = 160  # characters of a feature that are shown
 
 
 def format_summary(schema: Schema) -> str:
-    """A line for each feature: how it is proposed, and what was seen of it."""
+    """A line for each feature: how it is proposed, and what was seen in its values."""
     rows = [("feature", "proposed", "missing", "distinct", "examples")]
     for feature in schema.features:
         seen = feature.evidence
@@ -290,7 +290,7 @@ def _header(path: str) -> _Header | None:
         with FileSystems.open(path, compression_type="uncompressed") as file, PIL.Image.open(file) as image:
             size = image_formats.seen_size(image)
             return _Header(format=str(image.format), mode=image.mode, size=size)
-    except Exception as error:  # Pillow raises many kinds of error on a file that is no image
+    except Exception as error:  # Pillow raises many kinds of error on a file that is not an image
         if shortage(error):
             raise
         return None

@@ -21,12 +21,12 @@ from pipeline.data.schema.times import FORMATS, LAST_FIRST_YEAR
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A schema, what the user should look at before trusting it, and how much was seen."""
+    """A schema, what the user should look at before trusting it, and how much of the data was seen."""
 
     schema: Schema
     review: tuple[str, ...]
     looked_at: str = ""  # how much of the data was seen
-    about_label: int = 0  # remarks at the start of `review` on what is missing in the label: they come first
+    about_label: int = 0  # number of remarks on missing labels; they come first in `review`
 
 
 def propose(
@@ -115,7 +115,7 @@ def _repeated_header(profiles: Sequence[ColumnProfile]) -> Iterator[str]:
 
 
 def _with_names(features: Sequence[Feature]) -> list[Feature]:
-    """The features, which are called as their columns, under identifiers."""
+    """The features, named after their columns, but with names that are identifiers."""
     names = identifiers(feature.name for feature in features)
     return [
         dataclasses.replace(feature, name=names[feature.name], column=feature.name)
@@ -139,7 +139,7 @@ def _check_not_empty(features: Sequence[Feature], ignored: Mapping[str, str]) ->
 def _with_values(
     profiles: Sequence[ColumnProfile], *, missing: Sequence[str], not_missing: Sequence[str]
 ) -> list[ColumnProfile]:
-    """The profiles, with what the user says of values in them."""
+    """The profiles, with what the user says about their values."""
     names = [profile.name for profile in profiles]
     declared = [_column_and_value("--missing", text, names) for text in missing]
     kept = [_column_and_value("--not_missing", text, names) for text in not_missing]
@@ -155,7 +155,7 @@ def _with_values(
 def _with_dates(
     profiles: Sequence[ColumnProfile], *, date_format: Sequence[str], first_year: Sequence[str]
 ) -> list[ColumnProfile]:
-    """The profiles, with how the user says that dates in them are written."""
+    """The profiles, with what the user says about how dates are written."""
     names = [profile.name for profile in profiles]
     formats = [_column_and_value("--date_format", text, names) for text in date_format]
     years = [_column_and_value("--first_year", text, names) for text in first_year]
@@ -182,7 +182,7 @@ def _check_value(flag: str, value: str, ok: bool, expected: str) -> None:
 
 
 def _absent(profiles: Sequence[ColumnProfile], given: Sequence[str]) -> Iterator[str]:
-    """Yields the values for all columns that none has."""
+    """Yields the values, given for all columns, that no column has."""
     names = [profile.name for profile in profiles]
     for text in given:
         column, value = _column_and_value("--missing", text, names)
@@ -191,7 +191,7 @@ def _absent(profiles: Sequence[ColumnProfile], given: Sequence[str]) -> Iterator
 
 
 def _column_and_value(flag: str, text: str, names: Sequence[str]) -> tuple[str | None, str]:
-    """Returns the column, None for all, and the value; a column's name may hold a `=`."""
+    """Returns the column, None for all, and the value; the name of a column may hold a `=`."""
     known = [name for name in names if text.startswith(f"{name}=")]
     if known:
         name = max(known, key=len)

@@ -39,7 +39,7 @@ class AvroFiles:
                         [NumberedRow(number, each.record) for number, each in batch if not each.reason],
                         rejected=[_rejection(input_split, *each) for each in batch if each[1].reason],
                     )
-        # Broken bytes lead fastavro to any exception.
+        # fastavro raises exceptions of any class on broken bytes.
         except Exception as error:
             if isinstance(error, InputError):
                 raise
@@ -54,7 +54,7 @@ class AvroFiles:
 class _Read(NamedTuple):
     record: dict
     bytes: int
-    reason: str = ""  # why it is rejected
+    reason: str = ""  # why the record is rejected
 
 
 def _sized(stream: pa.NativeFile, path: str) -> Iterator[_Read]:
@@ -73,14 +73,14 @@ def _sized(stream: pa.NativeFile, path: str) -> Iterator[_Read]:
             yield _Read(record, block.bytes_.tell() - start, reason)
             start = block.bytes_.tell()
         end = block.offset + block.size
-    if end < stream.size():  # fastavro stops there without an error
+    if end < stream.size():  # fastavro stops at the end of a cut file without an error
         raise EOFError("the file ends within the head of a block")
 
 
 def _record(stream: BinaryIO, schema: Schema, plain: Schema) -> tuple[dict, str]:
     """Returns the next record, and why it is rejected: a number that is no date or time of its logical type.
 
-    That record is given with the number, so that those behind it are read.
+    The record keeps that number, so that the records after it are read.
     """
     start = stream.tell()
     try:

@@ -22,7 +22,7 @@ from pipeline.base.errors import InputError
 PREFIX = "bigquery:"
 _TABLE = re.compile(r"bigquery:([^.:]+(?::[^.]+)?)\.(\w+)\.([\w$-]+)")
 _ARROW = 2  # DataFormat.ARROW
-_STREAMS = 1000  # the service gives no more
+_STREAMS = 1000  # the service gives at most so many
 
 
 def _real_client() -> Any:

@@ -13,8 +13,9 @@ from beam_jobs.sources import files
 from beam_jobs.sources.source import InputSplit, Rejected, Rejection
 from pipeline.base.errors import InputError
 
-_COMPRESSED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}  # by their first bytes
-_OTHERS = {  # what it is, and what to do
+# Suffixes by the first bytes of a file.
+_COMPRESSED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
+_OTHERS = {  # other first bytes: what the file is, and what to do
     b"PK\x03\x04": ("a ZIP archive or a spreadsheet", "Unpack it, or save the spreadsheet as CSV."),
     b"\xd0\xcf\x11\xe0": ("an Office file", "Save the spreadsheet as CSV."),
     b"\xfd7zXZ\x00": ("compressed bytes (xz)", "Unpack it with xz -d."),
@@ -27,7 +28,7 @@ _OTHERS = {  # what it is, and what to do
 
 
 class ByteStream:
-    """A file, decompressed if its name says so; or the bytes [start, end) of it, as they are stored.
+    """A file, decompressed if its name says so; or its stored bytes [start, end).
 
     Raises InputError where the file does not decompress, or is compressed and its name does not say so.
     """
@@ -138,14 +139,14 @@ _MARKS = {
 }
 _OF_HOST_NAMES = ("idna", "punycode")
 _NOT_UTF_8 = b"\xff"
-_ZEROS = 0.25  # of every second byte, from which text is UTF-16
+_ZEROS = 0.25  # share of every second byte that is zero, from which text is UTF-16
 
 
 def encoding_of(samples: Sequence[bytes]) -> str:
     """The encoding of a file from its start and, perhaps, other parts that begin and end with lines.
 
-    Bytes that do not read as UTF-8 are Latin-1 (or cp1252, which has letters where Latin-1 has control
-    characters), unless most letters do read: then some rows are damaged.
+    Bytes that are not UTF-8 are Latin-1 (or cp1252, which has letters where Latin-1 has control characters).
+    If most letters are UTF-8, the file is UTF-8, and some of its rows are damaged.
     """
     marked = utf_16_of(samples[0])
     if marked:
@@ -182,7 +183,7 @@ def check_encoding(name: str) -> str:
         known = codecs.lookup(name)
         if not known._is_text_encoding or known.name in _OF_HOST_NAMES:
             raise LookupError
-        b"\xff\x80".decode(name, "replace")  # "undefined" raises
+        b"\xff\x80".decode(name, "replace")  # the codec "undefined" raises here
     except (LookupError, ValueError, TypeError):  # a name with NUL gives a ValueError
         raise InputError(
             "--encoding",
@@ -194,7 +195,7 @@ def check_encoding(name: str) -> str:
 
 
 def keeps_ascii_bytes(name: str) -> bool:
-    """Returns whether delimiters, quotes and newlines are ASCII's bytes, which no other character has."""
+    """Returns whether delimiters, quotes and newlines are ASCII bytes that occur in no other character."""
     return name == UTF_8 or len(bytes(range(128, 256)).decode(name, "replace")) == 128 == len(
         bytes(range(128)).decode(name, "replace").encode("ascii", "ignore")
     )
@@ -205,7 +206,7 @@ class Utf8Stream:
 
     def __init__(self, stream: ByteStream, encoding: str) -> None:
         self._stream = stream
-        # A half of a surrogate pair, or a byte that means nothing: left to the row that holds it.
+        # Half of a surrogate pair, or a byte without a meaning, is left to the row that holds it.
         errors = "surrogatepass" if encoding.startswith("utf-") else "surrogateescape"
         self._decoder = codecs.getincrementaldecoder(encoding)(errors)
         self._ready, self._has_ended = b"", False
@@ -221,7 +222,7 @@ class Utf8Stream:
     def _decoded(self, block: bytes) -> bytes:
         try:
             return self._decoder.decode(block, final=self._has_ended).encode(UTF_8, "surrogatepass")
-        except UnicodeDecodeError:  # numbers that no character has, or the file ends within one
+        except UnicodeDecodeError:  # numbers that no character has, or a file that ends within a character
             self._decoder.reset()
             return _NOT_UTF_8
 
@@ -240,7 +241,7 @@ def decoded_parts(stream: pa.NativeFile, size: int, *, part_bytes: int, number: 
 # --- Batches that a worker can hold at once.
 
 
-BATCH_BYTES = 32 << 20  # 32 MiB; in memory a row takes several times what it takes in its file
+BATCH_BYTES = 32 << 20  # 32 MiB in the file; in memory a row takes several times as much
 
 Row = TypeVar("Row")
 
@@ -252,7 +253,7 @@ def in_batches(
     size: Callable[[Row], int],
     most_bytes: int | None = None,
 ) -> Iterator[list[Row]]:
-    """Yields lists of `at_most` rows, or of fewer with `most_bytes` (or a few more) together.
+    """Yields lists of `at_most` rows, or of fewer rows that together have about `most_bytes`.
 
     Args:
       size: gives the bytes of a row.

@@ -85,7 +85,7 @@ def _fields(name: str, column: pa.Array) -> list[tuple[str, pa.Array]]:
 
 
 def _flat(value: object) -> object:
-    """Makes one flat list of lists of lists, and JSON text of objects inside lists."""
+    """Turns lists of lists into one flat list, and objects inside lists into JSON text."""
     if not isinstance(value, list | tuple):
         return value
     flat: list[object] = []
@@ -98,7 +98,9 @@ def _flat(value: object) -> object:
 
 
 def _column(values: list[object]) -> pa.Array:
-    """Makes a column of one type: Arrow's, or text where types differ. One list makes all values lists."""
+    """Makes a column of one type: Arrow's, or text where types differ. If one value is a list, all become
+    lists.
+    """
     if any(isinstance(value, list) for value in values):
         lists = [value if isinstance(value, list) or value is None else [value] for value in values]
         items = itertools.chain.from_iterable(filter(None, lists))
@@ -119,7 +121,9 @@ def _array(values: list[object]) -> pa.Array | None:
 
 
 def _mixes_booleans(values: Iterable[object]) -> bool:
-    """Returns whether booleans are beside other values: after a fraction, Arrow takes them for 1 and 0."""
+    """Returns whether booleans are mixed with other values: after a fraction, Arrow takes booleans for 1 and
+    0.
+    """
     kinds = set(map(type, values)) - {type(None)}
     return bool in kinds and len(kinds) > 1
 
@@ -127,7 +131,7 @@ def _mixes_booleans(values: Iterable[object]) -> bool:
 def _text(value: object) -> bytes | None:
     """Returns text as `cells.text` writes it."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value).encode()  # of any size
+        return str(value).encode()  # a whole number of any size
     return text.to_bytes(pa.array([value]))[0].as_py()
 
 
@@ -139,7 +143,7 @@ def _plain(value: object) -> str:
 
 
 def column_names(header: Sequence[str], path: str) -> tuple[str, ...]:
-    """Returns `header`; empty and repeated names get their 1-based position behind a `#`.
+    """Returns `header`; empty and repeated names get a `#` and their 1-based position.
 
     `id,price,,price` → `id`, `price#2`, `#3`, `price#4`. Raises InputError if another column has such a name.
     """

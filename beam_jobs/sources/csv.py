@@ -30,7 +30,8 @@ class NotUtf8Error(ValueError):
 
 
 class CsvStream:
-    """A file for Arrow, as UTF-8 without the byte order mark. Raises NotUtf8Error, unless `any_bytes` may be.
+    """A file for Arrow, as UTF-8 without the byte order mark. Raises NotUtf8Error, unless `any_bytes` are
+    allowed.
 
     Arrow gives a row with the wrong number of cells as text only. So a file that is not UTF-8 is read as
     Latin-1, in which every byte is a character, and `bytes_of_latin_1` gives the bytes back.
@@ -45,7 +46,9 @@ class CsvStream:
         dialect: Dialect | None = None,
         lines: RowLines | None = None,
     ) -> None:
-        """Opens the input split; what is read is added to `lines`. Without a `dialect`, escapes stay."""
+        """Opens the input split. Adds the lines that are read to `lines`. Without a `dialect`, escapes
+        stay.
+        """
         [path] = input_split.paths
         self.closed = self._has_ended = False
         self._stream: ByteStream | byte_streams.Utf8Stream = ByteStream(
@@ -70,7 +73,8 @@ class CsvStream:
         self._check(block)
         if self._is_first:
             self._is_first = False
-            # If a block holds only the mark, read on: an empty block would mean the end of the file.
+            # A block that holds only the mark would become empty, which means the end of the file: so read
+            # on.
             block = block.removeprefix(codecs.BOM_UTF8) or self._stream.read(size)
         if self._lines:
             self._lines.add(block)
@@ -100,7 +104,7 @@ class CsvStream:
 
 
 def _escapes(dialect: Dialect) -> re.Pattern[bytes] | None:
-    """A pattern of escapes; its group has those before a character that needs one."""
+    """A pattern of escapes; its group matches an escape together with a character that needs one."""
     if dialect.escape == NONE:
         return None
     escape = re.escape(dialect.escape_bytes)
@@ -117,8 +121,8 @@ def bytes_of_latin_1(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch(columns, names=batch.schema.names)
 
 
-_START_BYTES, _MOST_STARTS = 1 << 20, 16  # a first row is looked for in 16 MiB
-# All cells as they stand. The lists, which Arrow copies for every column, took 9 KB of memory a column.
+_START_BYTES, _MOST_STARTS = 1 << 20, 16  # the first row is looked for in 16 MiB
+# All cells as they stand. Arrow copies these lists for every column, which took 9 KB of memory a column.
 _BYTES = pa.csv.ConvertOptions(
     default_column_type=pa.binary(),
     strings_can_be_null=False,
@@ -137,10 +141,10 @@ class CsvFiles:
     of the file is read.
     """
 
-    column_names: tuple[str, ...] = ()  # where no row names the columns
+    column_names: tuple[str, ...] = ()  # given where no row names the columns
     delimiter: str = ","
-    quote: str = '"'  # around cells; NONE: a quote is text
-    escape: str = NONE  # before a quote, a delimiter or a line end that is text
+    quote: str = '"'  # stands around cells; NONE: a quote is text
+    escape: str = NONE  # stands before a quote, a delimiter or a line end that is text
     encoding: str = byte_streams.UTF_8
     header: Literal["yes", "no"] = "yes"  # whether the first row names the columns, if nothing else does
     block_bytes: int = 8 << 20  # 8 MiB a batch
@@ -169,7 +173,7 @@ class CsvFiles:
                 yield raw
                 given += raw.columns.num_rows
         except NotUtf8Error:
-            # Again from the start, without the rows that were given already.
+            # Reads again from the start, and skips the rows that were given already.
             for raw in self._read(input_split, any_bytes=True):
                 yield raw.without_first(given)
                 given = max(0, given - raw.columns.num_rows)
@@ -243,7 +247,7 @@ class CsvFiles:
                 _stop(reader, stream)
         except pa.ArrowInvalid as error:
             if input_split.start and "Empty CSV" in str(error):
-                return  # blank lines only
+                return  # the file has only blank lines
             place = f" from line {marked.lines.row_line:,} on" if not input_split.start else ""
             too_long = f"a row of more than {self.block_bytes >> 20} MiB{place}"
             parse_error = f"something that does not parse as CSV ({' '.join(str(error).split())})"
@@ -281,7 +285,7 @@ class CsvFiles:
 def _stop(reader: pa.csv.CSVStreamingReader, stream: CsvStream) -> None:
     """Ends the thread in which Arrow reads ahead; Python would crash if it exited meanwhile."""
     stream.end()
-    with contextlib.suppress(pa.ArrowInvalid):  # a row that is cut off here
+    with contextlib.suppress(pa.ArrowInvalid):  # a row that is cut off here raises it
         collections.deque(reader, maxlen=0)
 
 
@@ -297,11 +301,11 @@ def _first_line(stream: CsvStream) -> bytes:
 
 
 class _Taken(NamedTuple):
-    """What is known of the rows of a batch, beside their cells."""
+    """What is known of a batch's rows beside their cells."""
 
     lines: np.ndarray  # int64 [rows]
     are_right: np.ndarray  # bool [rows]; the others are rejected
-    spans: Mapping[int, int]  # by its line: the lines of a row that has several
+    spans: Mapping[int, int]  # number of lines by first line, for rows of several lines
     doubtful: tuple[Rejection, ...]
 
 
@@ -314,7 +318,7 @@ class _MarkedRows:
         self.lines = lines
         self.rejected: list[Rejection] = []
         self._header_rows = header_rows
-        self._wrong: list[int] = []  # of all rows, from 0
+        self._wrong: list[int] = []  # numbers of all wrong rows, counted from 0
 
     def __call__(self, row: pa.csv.InvalidRow) -> str:
         """Rejects a row with the wrong number of cells; Arrow calls it."""
@@ -332,7 +336,9 @@ class _MarkedRows:
         return "skip"
 
     def take(self, good: np.ndarray) -> _Taken:
-        """Looks at rows of the right number of cells, numbered from 0 by `good`, ascending: int64 [rows]."""
+        """Takes the rows with the right number of cells, numbered from 0 by `good`, ascending: int64
+        [rows].
+        """
         wrong = np.array(self._wrong, np.int64)
         good_before_wrong = wrong - self._header_rows - np.arange(len(wrong))
         rows = good + self._header_rows + np.searchsorted(good_before_wrong, good, side="right")
@@ -341,7 +347,7 @@ class _MarkedRows:
         odd = self.lines.odd()
         numbers = np.fromiter(odd, np.int64, len(odd))
         at_right = np.searchsorted(rows, numbers)
-        # The others are of another batch, or of the wrong number of cells.
+        # The other rows are in another batch, or have the wrong number of cells.
         are_here = np.append(rows, -1)[at_right] == numbers
         for number, at in zip(numbers[are_here].tolist(), at_right[are_here].tolist(), strict=True):
             row = odd[number]

@@ -14,12 +14,12 @@ import pyarrow as pa
 from beam_jobs.sources.source import ESCAPED, EXCERPT_BYTES, SEVERAL_ROWS, TEXT_BEHIND, UNCLOSED
 from pipeline.base.errors import InputError
 
-NONE = "none"  # as a quote or an escape
+NONE = "none"  # value for no quote, or no escape
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """The characters that part cells, enclose them, and take its meaning from the one behind them.
+    """The delimiter, the quote and the escape, which takes its meaning from the next character.
 
     An escape stands before a quote, a delimiter, a line end or itself; elsewhere it is text.
     """
@@ -40,7 +40,7 @@ class Dialect:
 
     @property
     def own_quotes(self) -> dict[str, str]:
-        """The flags of the quote and the escape, those that are not as usual."""
+        """The flags of the quote and the escape that differ from the usual."""
         return {
             name: value
             for name, value, usual in (("quote", self.quote, '"'), ("escape", self.escape, NONE))
@@ -69,7 +69,7 @@ class Dialect:
         )
 
 
-# --- Starts of rows in a large file, also behind quoted newlines and stray quotes.
+# --- Starts of rows in a large file, also after quoted newlines and stray quotes.
 
 
 _BLOCK_BYTES = 8 << 20  # 8 MiB
@@ -81,13 +81,14 @@ class RowStarts:
 
     Whether a newline ends a row depends on every quote before it, so the file is read once from its start, on
     the launcher, at the speed of counting bytes. Quotes are read as Arrow's CSV reader does: one opens a
-    quoted part only where a cell begins; inside, two stand for one; after the closing one the cell goes on.
+    quoted part only where a cell begins; inside it, two quotes stand for one; after the closing quote the
+    cell goes on.
     """
 
     def __init__(self, dialect: Dialect) -> None:
         self._ends = LineEnds(dialect)
         self._at = 0  # offset of the next block
-        self._starts = np.zeros(0, np.int64)  # of rows, in the last block
+        self._starts = np.zeros(0, np.int64)  # offsets of rows that begin in the last block
 
     def __call__(self, stream: pa.NativeFile, offset: int) -> int:
         """The offset of that row; the size of the file if there is none."""
@@ -96,7 +97,7 @@ class RowStarts:
             block = stream.read(_BLOCK_BYTES)
             if not block:
                 return self._at
-            # A block that ends between \r and \n cannot tell where the row after it begins.
+            # After a block that ends between \r and \n, it would be unknown where the next row begins.
             while block.endswith(b"\r") and (following := stream.read(1)):
                 block += following
             self._starts = self._at + self._ends.scan(block).rows + 1
@@ -105,10 +106,10 @@ class RowStarts:
 
 
 class Ends(NamedTuple):
-    """Offsets in a block, int64 [n]: the last bytes of line ends, and what has text behind it."""
+    """Offsets in a block, int64 [n]: the last bytes of line ends, and closing quotes with text after them."""
 
     lines: np.ndarray
-    rows: np.ndarray  # those line ends that end a row
+    rows: np.ndarray  # the line ends that end a row too
     closed_within: np.ndarray  # quotes that close a quoted part while the cell goes on
 
 
@@ -121,14 +122,14 @@ class LineEnds:
         self._quote, self._escape = dialect.quote_bytes, dialect.escape_bytes
         self._escaped = re.compile(re.escape(self._escape) + b".", re.DOTALL)
         self._blanks = b" \t".replace(dialect.delimiter.encode(), b"")
-        self._last = _LF  # byte before the next block: a file begins as a cell does
+        self._last = _LF  # the byte before the next block; the start of a file counts as the start of a line
         self.is_quoted = False  # whether the block begins within quotes
-        self._closed = False  # whether the byte before it closed a quote
-        self._behind = False  # whether blanks alone are between it and a quote that closed
-        self._is_escaped = False  # whether an escape is before it
+        self._closed = False  # whether the byte before the block closed a quote
+        self._behind = False  # whether only blanks are between the block and a closing quote before it
+        self._is_escaped = False  # whether an escape is just before the block
 
     def scan(self, block: bytes) -> Ends:
-        """A block may not end between a carriage return and its line feed."""
+        """Finds the ends in a block, which may not end between a carriage return and its line feed."""
         data = np.frombuffer(block, np.uint8)
         ends = lines = _line_ends(block, data)
         if self._escape and (self._is_escaped or self._escape in block):
@@ -149,7 +150,7 @@ class LineEnds:
         return Ends(lines, ends, within)
 
     def _without_escaped(self, block: bytes) -> bytes:
-        """Puts letters in place of escapes and what is behind them."""
+        """Puts letters in place of escapes and the characters after them."""
         if self._is_escaped:
             block = b"x" + block[1:]
         block = self._escaped.sub(b"xx", block)
@@ -162,7 +163,8 @@ class LineEnds:
         quotes = np.flatnonzero(data == quote)
         before = np.append(np.uint8(self._last), data[:-1])[quotes]
         opens = self._before_cell[before]
-        # Quotes alternate, if each that should open follows a delimiter or the quote that has just closed.
+        # If each quote that should open follows a delimiter or the closing quote just before it, quotes
+        # simply alternate.
         opening = np.arange(len(quotes)) % 2 == self.is_quoted
         follows_close = before == quote
         follows_close[:1] &= quotes[:1] > 0 or self._closed
@@ -183,7 +185,9 @@ class LineEnds:
         return np.array(toggles, np.int64)
 
     def _closed_within(self, block: bytes, data: np.ndarray, toggles: np.ndarray) -> np.ndarray:
-        """The quotes among `toggles` behind which the cell goes on, blanks aside; 0: one before the block."""
+        """The quotes among `toggles` after which the cell goes on, apart from blanks; 0: a quote before the
+        block.
+        """
         closing = toggles[int(not self.is_quoted) :: 2]
         following = np.append(data, np.uint8(_LF))[closing + 1]
         doubtful = closing[~self._before_cell[following] & (following != ord(self._quote))].tolist()
@@ -203,7 +207,7 @@ class LineEnds:
         )
 
 
-_BLANKS = 64  # behind a closing quote, at most
+_BLANKS = 64  # blanks after a closing quote, at most
 
 
 def _line_ends(block: bytes, data: np.ndarray) -> np.ndarray:
@@ -220,15 +224,15 @@ def _line_ends(block: bytes, data: np.ndarray) -> np.ndarray:
 
 
 _CARRIAGE_RETURN = ord("\r")
-_AT_ONCE = 1 << 20  # 1 MiB: what is computed of it stays in the processor's cache
+_AT_ONCE = 1 << 20  # 1 MiB: what is computed from it stays in the processor's cache
 
 
 class OddRow(NamedTuple):
-    """A row of several lines, or a `flawed` one, which may not be read like any other."""
+    """A row of several lines, or a `flawed` row, which may be read wrongly."""
 
-    line: int  # on which it begins
+    line: int  # the line on which it begins
     lines: int
-    text: bytes  # its start
+    text: bytes  # the start of its text
     flaw: str = ""
     doubt: str = ""
 
@@ -243,16 +247,16 @@ class RowLines:
     def __init__(self, dialect: Dialect, *, cells: int) -> None:
         """`cells` is the number of cells that each row should have."""
         self.count = 0  # lines that have ended
-        self.row_line = 1  # where the row that has not ended began
+        self.row_line = 1  # the line on which the current row began
         self._ends = LineEnds(dialect)
         self._delimiter, self._quote, self._cells = dialect.delimiter.encode(), dialect.quote_bytes, cells
-        self._held = b""  # a \r that a \n may follow
-        self._row = b""  # what is known of it
+        self._held = b""  # a \r that may belong to a \n in the next block
+        self._row = b""  # the bytes of the current row so far
         self._is_flawed = False
-        self._rows = 0  # that have ended and are not blank
+        self._rows = 0  # rows that have ended and are not blank
         self._lock = threading.Lock()
         self._known: list[np.ndarray] = []  # lines of rows, from row `_first` on
-        self._odd: dict[int, OddRow] = {}  # by number, ascending
+        self._odd: dict[int, OddRow] = {}  # by the number of the row, ascending
         self._first = 0
 
     def add(self, block: bytes) -> None:
@@ -292,17 +296,17 @@ class RowLines:
 
     def _scan(self, part: bytes) -> None:
         lines, ends, within = self._ends.scan(part)
-        # Each row begins where the one before ends; the first one began earlier.
+        # Each row begins where the row before it ends; the first one began earlier.
         begins = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
         sizes = ends - begins
         if len(ends):
             sizes[0] += len(self._row)
         ended = np.searchsorted(lines, ends) if len(lines) > len(ends) else np.arange(len(ends))
-        at = self.count + ended + 2  # the line behind each end of a row
+        at = self.count + ended + 2  # the line after each end of a row
         found = np.concatenate([[self.row_line], at[:-1]]) if len(ends) else at
         self.count += len(lines)
         blank = sizes == 0
-        alone = np.flatnonzero((sizes == 1) & (ends > begins))  # perhaps the first byte of a long end
+        alone = np.flatnonzero((sizes == 1) & (ends > begins))  # may be the first byte of a long line end
         if len(alone):
             blank[alone] = np.frombuffer(part, np.uint8)[begins[alone]] == _CARRIAGE_RETURN
         odd = self._find_odd(part, ends, within, found, at - found, blank)
@@ -321,7 +325,7 @@ class RowLines:
         spans: np.ndarray,
         blank: np.ndarray,
     ) -> dict[int, OddRow]:
-        are_flawed = np.zeros(len(ends) + 1, bool)  # the last is for the row that goes on
+        are_flawed = np.zeros(len(ends) + 1, bool)  # the last entry is for the row that goes on
         are_flawed[np.searchsorted(ends, within)] = True
         are_flawed[0] |= self._is_flawed
         self._is_flawed = bool(are_flawed[-1])
@@ -346,7 +350,9 @@ class RowLines:
         return OddRow(line, lines, text[:EXCERPT_BYTES], flaw, doubt)
 
     def _is_of_several(self, text: bytes) -> bool:
-        """Returns whether the lines of `text` look like rows: in two columns, all; else all but the ends."""
+        """Returns whether the lines of `text` look like rows: all lines if there are two columns, else all
+        but the first and last.
+        """
         if self._cells < 2 or text.count(self._delimiter) < 2 * (self._cells - 1):
             return False
         are_right = [

@@ -16,12 +16,12 @@ from beam_jobs.sources.source import Input
 from pipeline.base.cli.flags import quoting, separator
 from pipeline.base.errors import InputError
 
-# In this order where several fit: commas are in numbers and in text.
+# Where several delimiters fit, the first of these is taken: commas also stand in numbers and in text.
 _DELIMITERS = "\t;|,"
 _START_BYTES = 1 << 20  # 1 MiB
-_ROWS = 1000  # that are looked at
-_FITTING = 0.9  # of the rows have as many cells as the first
-_ROWS_BESIDE = 10  # from which rows that all have one cell more than the first are a table
+_ROWS = 1000  # rows that are looked at
+_FITTING = 0.9  # share of the rows that have as many cells as the first
+_ROWS_BESIDE = 10  # from this many rows on, rows that all have one cell more than the first are a table
 _PARTS, _PART_BYTES = 16, 64 << 10  # 64 KiB
 _NO_NUMBER = {"", "?", "-", "na", "n/a", "nan", "null", "none"}
 _YEARS = range(1800, 2200)
@@ -40,9 +40,9 @@ _DATE = re.compile(r"\s*[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?![0-9.])")
 def find(
     inputs: Sequence[Input], given: Mapping[str, object], *, guess: bool, remembered: Container[str] = ()
 ) -> dict[str, str]:
-    """Values of the dialect's flags for the first file of `inputs`, of those that are not `given`.
+    """Values of the dialect's flags that are not `given`, for the first file of `inputs`.
 
-    Without `guess`, takes only what leaves no doubt: no Latin-1, no absence of a header, no quotes but ". A
+    Without `guess`, it takes only what is certain: never Latin-1, never a missing header, no quotes but ". A
     byte order mark overrides an encoding that is `remembered`, not one that a flag gives.
     """
     sought = {"delimiter", "encoding", "header"} | ({"quote", "escape"} if guess else set())
@@ -80,7 +80,7 @@ def delimiter_of(text: str) -> str | None:
     best = max(fitting, key=fitting.__getitem__, default=None)
     if best and fitting[best] >= _FITTING:
         return best
-    plain = _fitting(text, quote=NONE)  # stray quotes may join rows
+    plain = _fitting(text, quote=NONE)  # tried first, because stray quotes may join rows
     most = max(plain, key=plain.__getitem__, default=None)
     if most and plain[most] == 1 > fitting.get(most, 0):
         return most
@@ -90,7 +90,8 @@ def delimiter_of(text: str) -> str | None:
 def _fitting(text: str, *, quote: str) -> dict[str, float]:
     """Returns, by delimiter, the fraction of the rows that have as many cells as the first.
 
-    Where all others have one cell more or less, as under a header of R, it is the fraction of these.
+    Where all other rows have one cell more, or all one less, as under a header that R wrote, their fraction
+    is returned.
     """
     found = {
         delimiter: [len(row) for row in _rows(text, Dialect(delimiter=delimiter, quote=quote))]
@@ -104,14 +105,17 @@ def _fitting(text: str, *, quote: str) -> dict[str, float]:
 
 
 def _beside(sizes: Sequence[int]) -> int:
-    """Counts the rows behind the first, of at least ten, where all have one cell more, or all one less."""
+    """Counts the rows after the first, if there are at least ten and all have one cell more, or all one
+    less.
+    """
     first, *others = sizes
     is_beside = len(set(others)) == 1 and abs(others[0] - first) == 1
     return len(others) if is_beside and len(others) >= _ROWS_BESIDE else 0
 
 
 def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
-    """Returns `dialect` with the quotes that leave the fewest lines odd; as it is where others do no better.
+    """Returns `dialect` with the quotes that leave the fewest lines odd; unchanged where other quotes do no
+    better.
 
     A backslash is an escape only where it stands before a quote.
     """
@@ -157,7 +161,7 @@ _TITLES = 20  # lines above a table, at most
 
 
 def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, has_header: bool) -> None:
-    """Raises InputError where the first rows, `text`, say what is wrong with the header or the quotes."""
+    """Raises InputError where the first rows, `text`, show what is wrong with the header or the quotes."""
     rows = _rows(text if len(text) < _START_BYTES else text[: text.rfind("\n") + 1], dialect)
     sign = {"\t": r"\t"}.get(dialect.delimiter) or re.sub(r"[/.*\[\]^$&\\]", r"\\\g<0>", dialect.delimiter)
     if found := _EXCEL.match(text):
@@ -192,7 +196,7 @@ def _with_blanks(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _lines_above(text: str, rows: Sequence[Sequence[str]]) -> int:
-    """Counts the lines, such as a title or comments, that have fewer cells than all rows behind them."""
+    """Counts the lines, such as a title or comments, that have fewer cells than all rows after them."""
     size = len(rows[-1])
     titles = next((at for at, row in enumerate(rows) if len(row) == size), 0)
     is_table = len(rows) - titles > 2 and all(len(row) == size for row in rows[titles:])
@@ -203,7 +207,7 @@ def _lines_above(text: str, rows: Sequence[Sequence[str]]) -> int:
 
 
 def _misfit(rows: Sequence[Sequence[str]], sign: str) -> tuple[str, str] | None:
-    """Returns how a header differs by one cell from all rows, of at least two, and a command that mends it.
+    """Returns how a header differs by one cell from all rows (at least two), and a command that corrects it.
 
     `sign` is the delimiter as sed writes it.
     """
@@ -227,10 +231,10 @@ def _misfit(rows: Sequence[Sequence[str]], sign: str) -> tuple[str, str] | None:
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Returns whether the first row names the columns, rather than being of the same kind as the others.
+    """Returns whether the first row names the columns, and does not look like the other rows.
 
-    It names no columns if it holds a date in a column of dates, or numbers in all columns of numbers. In a
-    table of text it names none if half of its cells occur again in their columns.
+    It does not if it holds a date in a column of dates, or numbers in all columns of numbers. In a table of
+    text it does not if half of its cells occur again in their columns.
     """
     first, body = rows[0] if rows else (), [row for row in rows[1:] if len(row) == len(rows[0])]
     if len(body) < 2:
@@ -280,7 +284,7 @@ def _by_name(path: str) -> str:
 def _rows(text: str, dialect: Dialect) -> list[list[str]]:
     """The first rows that are not blank, as far as the csv module reads them."""
     found: list[list[str]] = []
-    with contextlib.suppress(csv.Error):  # a cell of more than 128 KiB
+    with contextlib.suppress(csv.Error):  # a cell of more than 128 KiB raises it
         found.extend(itertools.islice(filter(None, dialect.read(text)), _ROWS))
     return found
 

@@ -24,7 +24,7 @@ from pipeline.base.files import walk
 
 SPLIT_BYTES = 64 << 20  # 64 MiB
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-# Files that file managers, archivers and Spark leave beside data.
+# Names of files that file managers, archivers and Spark leave beside data.
 _OF_SYSTEMS = frozenset(
     ["Thumbs.db", "ehthumbs.db", "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata", "_common_metadata"]
 )
@@ -51,14 +51,14 @@ class InputFile:
 
 
 class Match(NamedTuple):
-    """A file as its file system lists it; the `stamp` is of its size and the time of its last change."""
+    """A file as its file system lists it; the `stamp` combines its size and the time of its last change."""
 
     bytes: int
     stamp: int
 
 
 def parse_input(text: str) -> Input:
-    """Parses `SPLIT=LOCATION` or `LOCATION`; a file with the name of the whole is a location."""
+    """Parses `SPLIT=LOCATION` or `LOCATION`; if a file has the whole text as its name, it is a location."""
     # Not Path.glob: that takes no absolute pattern.
     is_there = os.path.exists(text) or glob.glob(text)  # noqa: PTH110, PTH207
     pinned = None if is_there else _PINNED.fullmatch(text)
@@ -68,11 +68,11 @@ def parse_input(text: str) -> Input:
 def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
     """The files that `given` names, in path order, hidden ones left out; raises InputError if there are none.
 
-    A directory stands for the files in it, and in folders such as `date=2026-11-01`; if `deep`, for those in
-    all of its folders.
+    A directory stands for the files in it, and in folders such as `date=2026-11-01`; if `deep`, for the files
+    in all of its folders.
     """
     location = given.location.rstrip("/") if len(given.location) > 1 else given.location
-    # A name may hold characters of a glob: a directory or file of exactly this name comes first.
+    # A name may hold characters of a glob: so a directory or file of exactly this name comes first.
     if os.path.isdir(location) or not (_is_glob(location) or FileSystems.exists(location)):  # noqa: PTH112
         folder = FileSystems.join(location, "")
         found = _match_in(folder, "**", lambda parts: deep or all(map(FOLDER.fullmatch, parts)))
@@ -89,15 +89,14 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
     if not files:
         raise _nothing_at(given.location)
     for file in files:
-        if not file.bytes:  # as pipes and devices have none
+        if not file.bytes:  # pipes and devices have no bytes
             _check_ordinary(file.path)
     return files
 
 
 def one_split_a_file(inputs: Iterable[Input]) -> list[InputSplit]:
-    """An input split for each file that is not empty; raises InputError if all files of an input are.
-
-    Where an input may be empty, one without a byte stands for all of its files.
+    """An input split for each file that is not empty; raises InputError if all files of an input are empty.
+    Where an input may be empty, one of its empty files stands for all of them.
     """
     found: list[InputFile] = []
     for given in inputs:
@@ -135,7 +134,8 @@ def open_stream(path: str, *, is_compressed: Callable[[bytes], bool] | None = No
     """The bytes of a file, decompressed if its name says so.
 
     Args:
-      is_compressed: says, in place of the name, whether these first `SNIFFED_BYTES` are of gzip or zlib.
+      is_compressed: decides instead of the name, from the first `SNIFFED_BYTES`, whether the file is gzip or
+        zlib.
     """
     compression = COMPRESSION.get(_ending(path))
     if is_compressed:
@@ -182,7 +182,9 @@ def check_not_empty(files: Sequence[InputFile]) -> None:
 
 
 def _check_ordinary(path: str) -> None:
-    """Raises InputError for what may never end, or wait for ever: only a file has a size to plan with."""
+    """Raises InputError for a path that may be endless or block for ever: only a file has a size to plan
+    with.
+    """
     if "://" in path:
         return
     kind = stat.S_IFMT(pathlib.Path(path).stat().st_mode)
@@ -196,7 +198,9 @@ def _check_ordinary(path: str) -> None:
 
 
 def stamp(size: int, changed: float) -> int:
-    """A number that a file of `size` bytes keeps until it is changed; `changed` is in seconds since 1970."""
+    """A number that stays the same until a file of `size` bytes is changed; `changed` is in seconds since
+    1970.
+    """
     return hash((size, changed))
 
 
@@ -208,7 +212,7 @@ def match_inside(folder: str) -> dict[str, Match]:
 def _match_in(folder: str, pattern: str, enters: Callable[[Sequence[str]], bool]) -> dict[str, Match]:
     """The files below `folder` that the glob matches, by their paths, hidden ones left out.
 
-    `enters` says of a folder, by its parts below `folder`, whether files in it are wanted.
+    `enters` gets the parts of a folder's path below `folder`, and says whether its files are wanted.
     """
 
     def is_wanted(path: str) -> bool:
@@ -217,7 +221,8 @@ def _match_in(folder: str, pattern: str, enters: Callable[[Sequence[str]], bool]
 
     if "://" in folder:
         return {path: match for path, match in _match(_literal(folder) + pattern).items() if is_wanted(path)}
-    # Not by Beam: it passes over linked folders, links that lead nowhere, and folders that it may not list.
+    # Beam's own matching is not used: it skips linked folders, dangling links, and folders that it may not
+    # list.
     whole, found = re.compile(FileSystem.translate_pattern(pattern)), {}
     if not os.path.isdir(folder or "."):  # noqa: PTH112
         return {}
@@ -244,7 +249,9 @@ def _measured(path: str, status: os.stat_result | OSError) -> Match:
 
 
 def _may_hold(patterns: Sequence[str], parts: Sequence[str]) -> bool:
-    """Returns whether a folder of these parts may hold files that a glob of these parts matches."""
+    """Returns whether a folder, `parts`, may hold files that a glob, `patterns`, matches; both are split at
+    `/`.
+    """
     for number, part in enumerate(parts):
         if "**" in patterns[number]:
             return True
@@ -311,7 +318,7 @@ FOLDER = re.compile(r"([^/=]+)=([^/]*)")
 class WithPartitions:
     """Adds the columns that folder names give to a source's columns: all, or those in `columns`.
 
-    A file's own column of the same name counts instead; in rows that name their columns, a row's own value.
+    A file's own column of the same name wins; in rows that name their columns, a row's own value wins.
     """
 
     source: Source
@@ -332,7 +339,7 @@ class WithPartitions:
 def partition_values(path: str) -> dict[str, str | None]:
     """The value of each column that a folder of `path` names, None where it is missing.
 
-    The inner one of two folders with one name counts. Raises InputError for what is not UTF-8.
+    Where two folders name one column, the inner one wins. Raises InputError for what is not UTF-8.
     """
     folders = path.rpartition("/")[0].split("/")
     found = (FOLDER.fullmatch(folder) for folder in folders)
@@ -400,7 +407,7 @@ def _found(paths: Iterable[str]) -> Mapping[str, int]:
     found = {}
     folders: set[str] = set()
     for path in paths:
-        if "://" in path:  # a question for each file takes too long there
+        if "://" in path:  # there, asking for each file takes too long
             folders.add(directory_of(path))
             continue
         try:

@@ -58,7 +58,9 @@ _TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: what --tokeni
 
 
 def settings_of(source: Source, inputs: Sequence[Input]) -> dict[str, Any]:
-    """Returns how the raw files are read, for the schema; --format too, if no names of files say it."""
+    """Returns the flags that say how the raw files are read, for the schema; --format too, if no file name
+    says it.
+    """
     plain = source.source if isinstance(source, TokenRows | WithPathRoots) else source
     said = {"format": _FORMAT.value} if _FORMAT.value and not formats.do_names_tell(inputs) else {}
     return said | formats.settings_of(plain)
@@ -70,7 +72,7 @@ def format_settings(settings: Mapping[str, Any]) -> str:
 
 
 def _known(raw_format: str, remembered: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a schema remembers of this format; raises InputError where that is no valid value."""
+    """Returns what a schema remembers of this format; raises InputError where a value is not valid."""
     found = {}
     for option in FORMATS[raw_format].options:
         value = remembered.get(option.flag, option.default)
@@ -97,9 +99,9 @@ TOKENS = (_TOKENIZER, _SEQUENCE_LENGTH, _PACKING, _TEXT_COLUMN)
 def source_of(
     inputs: Sequence[Input], *, remembered: Mapping[str, Any] | None = None, guess: bool = False
 ) -> Source:
-    """The source that the flags say, else what a schema has `remembered`, else the files of `inputs`.
+    """The source by the flags, else by what a schema has `remembered`, else by the files of `inputs`.
 
-    With `guess`, also takes from the files what they do not show beyond doubt. Raises InputError.
+    With `guess`, it also takes from the files what is not certain. Raises InputError.
     """
     raw_format = _FORMAT.value or format_of(inputs, remembered=(remembered or {}).get("format"))
     given = {flag.name: flag.value for flag in _OPTIONS if flag.value}
@@ -126,7 +128,7 @@ def check_tokenizer(source: Source, schema: Schema) -> None:
 
 
 def with_partitions(source: Source, columns: Collection[str] | None = None) -> Source:
-    """A table's source that takes these columns, None being all, from folders too: `date=2026-11-01`."""
+    """A table's source that also reads these columns (None: all) from folder names: `date=2026-11-01`."""
     is_table = not isinstance(source, ImageFolders | TokenRows)
     return WithPartitions(source=source, columns=columns) if is_table else source
 

@@ -39,11 +39,11 @@ class Option:
 class Format:
     """A raw format: its source, its flags, and the locations that name it where --format does not."""
 
-    source: Callable[..., Source]  # called with the field of each option
+    source: Callable[..., Source]  # called with a keyword for each option's field
     options: tuple[Option, ...] = ()
-    endings: tuple[str, ...] = ()  # of file names, before that of a compression
-    prefix: str = ""  # of locations that are not files
-    find: Callable[..., Mapping[str, str]] | None = None  # as dialect.find: values of flags, from the files
+    endings: tuple[str, ...] = ()  # endings of file names, before the ending of a compression
+    prefix: str = ""  # beginning of locations that are not files
+    find: Callable[..., Mapping[str, str]] | None = None  # like dialect.find: values of flags, from the files
 
 
 def _different(names: Sequence[str]) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ _PACKED = (".xz", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4", ".z", ".tar.gz"
 def format_of(
     inputs: Sequence[Input], formats: Mapping[str, Format] = FORMATS, *, remembered: object = None
 ) -> str:
-    """The one raw format that the names of `inputs` say, else what is `remembered`, else the files in them.
+    """The one raw format: by the names of `inputs`, else by what is `remembered`, else by the files in them.
 
     Raises InputError.
     """
@@ -185,7 +185,7 @@ def format_of(
 
 
 def do_names_tell(inputs: Sequence[Input]) -> bool:
-    """Returns whether the name of each input says its raw format."""
+    """Returns whether the name of each input tells its raw format."""
     return all(_of_name(given.location, FORMATS) for given in inputs)
 
 
@@ -212,7 +212,9 @@ def _what_to_give(inputs: Sequence[Input], formats: Mapping[str, Format]) -> str
 
 
 def _files_by_format(inputs: Sequence[Input], formats: Mapping[str, Format]) -> dict[str | None, str]:
-    """Returns the first file of each format that names tell; None where they do not."""
+    """Returns the first file of each format, as names tell it; None is the key of files whose names do
+    not.
+    """
     found: dict[str | None, str] = {}
     for path in (file.path for given in inputs for file in list_files(given, deep=True)):
         found.setdefault(_of_name(path, formats), path)

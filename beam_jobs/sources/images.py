@@ -15,15 +15,15 @@ from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, Sour
 
 IMAGE_COLUMN = "image"
 LABEL_COLUMN = "label"
-_SURROGATE = re.compile("[\ud800-\udfff]")  # what Python makes of bytes that are not UTF-8
+_SURROGATE = re.compile("[\ud800-\udfff]")  # what Python turns bytes into that are not UTF-8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImageFolders:
     """Columns `image` (the file's path) and `label` (the folder's name); hidden files are left out.
 
-    A row's id is its path below the root, `class/file`: the same file gets the same split wherever the
-    folder lies. Unless `labelled`, files may lie anywhere, and an input may be one file.
+    A row's id is its path below the root, `class/file`: the same file gets the same split wherever the folder
+    lies. Without `labelled`, files may lie anywhere, and an input may be one file.
     """
 
     files_in_split: int = 1000

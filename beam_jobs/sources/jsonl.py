@@ -12,7 +12,7 @@ from beam_jobs.sources.columns import NumberedRow, raw_rows
 from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, excerpt
 
 _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
-_KEY = 40  # characters of a name
+_KEY = 40  # characters of a name that are shown, at most
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -66,7 +66,8 @@ def _with_each_key_once(pairs: list[tuple[str, object]]) -> dict:
     return found
 
 
-# Made once: json.loads with a hook makes one for each line, which takes half as long as the line.
+# The decoder is made once: json.loads with a hook would make one for each line, which takes half as long as
+# decoding the line.
 _DECODER = json.JSONDecoder(object_pairs_hook=_with_each_key_once)
 
 

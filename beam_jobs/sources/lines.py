@@ -45,7 +45,7 @@ def cut_at(input_split: InputSplit, split_bytes: int, cut: _Cut) -> list[InputSp
 
 def read(input_split: InputSplit) -> Iterator[bytes]:
     """The lines of an input split, without their ends (\\n or \\r\\n)."""
-    begun: list[bytes] = []  # of the line that goes on: joined once, because lines may be long
+    begun: list[bytes] = []  # parts of the current line; joined once, because lines may be long
     for block in blocks(input_split):
         first, *others = block.split(b"\n")
         begun.append(first)
@@ -61,7 +61,9 @@ def read(input_split: InputSplit) -> Iterator[bytes]:
 
 
 class NumberedLines:
-    """The lines of an input split that are not blank, numbered from 1; `count` lines were read so far."""
+    """The lines of an input split that are not blank, numbered from 1; `count` is the number of lines read so
+    far.
+    """
 
     def __init__(self, input_split: InputSplit) -> None:
         self.count = 0
@@ -83,18 +85,20 @@ def blocks(input_split: InputSplit) -> Iterator[bytes]:
 
 
 def check_length(size: int, unit: str, path: str) -> None:
-    """Raises InputError if a row of `size` bytes, a line or another `unit`, is more than a worker takes."""
+    """Raises InputError if a row of `size` bytes, a line or another `unit`, is longer than a worker can
+    take.
+    """
     if size > _ROW_BYTES:
         raise InputError(
             f"input {path}",
             received=f"a {unit} of more than {_ROW_BYTES >> 20} MiB",
-            expected="rows of text with a newline behind each",
-            action="Check the file's format (--format), and how it was written; of text, also --text_unit.",
+            expected="rows of text with a newline after each",
+            action="Check the file's format (--format), and how it was written; for text, also --text_unit.",
         )
 
 
 def _after_newline(stream: pa.NativeFile, offset: int) -> int:
-    # From one byte before, because a line may begin at `offset`.
+    # Starts one byte earlier, because a line may begin at `offset`.
     stream.seek(offset - 1)
     at = offset - 1
     while block := stream.read(_READ_BYTES):

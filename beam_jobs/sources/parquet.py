@@ -22,7 +22,7 @@ class ParquetFiles:
     """Typed columns; those inside structs are named by their path. Rows are numbered through the file.
 
     Text that repeats is stored once: a file of kilobytes may hold gigabytes of it. So it is read as it is
-    stored, and unfolded `batch_bytes` at a time.
+    stored, and expanded `batch_bytes` at a time.
     """
 
     split_bytes: int = files.SPLIT_BYTES
@@ -30,7 +30,9 @@ class ParquetFiles:
     batch_bytes: int = BATCH_BYTES
 
     def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
-        """Cuts files into byte ranges without reading footers: a row group belongs to where it begins."""
+        """Cuts files into byte ranges without reading footers: a row group belongs to the range in which it
+        begins.
+        """
         return [
             dataclasses.replace(input_split, bytes=end - start, start=start, end=end)
             for input_split in files.one_split_a_file(inputs)
@@ -85,13 +87,14 @@ class ParquetFiles:
         group = file.metadata.row_group(number)
         row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
         rows = min(self.batch_rows, max(1, self.batch_bytes // row_bytes))
-        # The bytes behind a row of long text need not stay until the next row is read.
+        # Without it, the bytes after a row of long text would stay in memory until the next row is read.
         whole = file.read_row_group(number).to_batches() if group.num_rows == 1 else None
         for batch in whole or file.iter_batches(rows, row_groups=[number]):
             yield from _unfolded(without_structs(batch, path), self.batch_bytes)
 
 
-# --- INT96, in which Spark and Impala wrote times. As nanoseconds, the year 9999 becomes 1816 in silence.
+# --- INT96, in which Spark and Impala wrote times. As nanoseconds, the year 9999 becomes 1816 without an
+# error.
 
 
 def _has_int96(path: str) -> bool:
@@ -103,7 +106,8 @@ def _has_int96(path: str) -> bool:
 def _with_all_times(nanoseconds: RawRows, microseconds: RawRows) -> Iterator[RawRows]:
     """Yields the rows whose times nanoseconds can hold, and the others in microseconds.
 
-    So the text of a time that is within, by which rows are ordered, does not depend on its neighbours.
+    So the text of a time that fits into nanoseconds, by which rows are ordered, does not depend on its
+    neighbours.
     """
     pairs = zip(nanoseconds.columns.columns, microseconds.columns.columns, strict=True)
     held = [_are_equal(*pair) for pair in pairs if pair[0].type != pair[1].type]
@@ -131,9 +135,9 @@ def _groups(metadata: pa.parquet.FileMetaData) -> list[pa.parquet.RowGroupMetaDa
 
 
 def _folded(metadata: pa.parquet.FileMetaData) -> list[str]:
-    """Returns paths of columns, lists aside, whose text or bytes are stored with a dictionary.
+    """Returns paths of columns, except lists, whose text or bytes are stored with a dictionary.
 
-    In a group of one row nothing repeats, and unfolding a long text would take twice its memory.
+    In a group of one row nothing repeats, and expanding a long text would take twice its memory.
     """
     schema = metadata.schema
     return [

@@ -25,9 +25,9 @@ from pipeline.data.origins.files import Origin, place
 # --- Rows that cannot be converted.
 
 
-EXCERPT_BYTES = 256  # or characters, of the offending text, that are kept
+EXCERPT_BYTES = 256  # bytes or characters of the offending text that are kept
 LISTED_LIMIT = 100_000  # rows that are listed; more are only counted, so that memory is bounded
-_SHOWN_DOUBTS = 100  # doubtful rows of a run
+_SHOWN_DOUBTS = 100  # doubtful rows of a run that are listed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Rejection:
     column: str | None = None  # None: the whole row
     reason: str
     raw: str = ""
-    lines: int = 1  # of the file that it takes
+    lines: int = 1  # lines of the file that the row takes
     is_kept: bool = False  # the row was read, though it looks wrong: it is reported, and not counted
 
     @property
@@ -53,9 +53,10 @@ class Rejected:
 
     reasons: dict[str, int]
     listed: tuple[Rejection, ...]
-    further_lines: int = 0  # of rows that take more than one
-    doubts: dict[str, int] = dataclasses.field(default_factory=dict)  # rows that were read, by reason
-    doubtful: tuple[Rejection, ...] = ()  # the first of these
+    further_lines: int = 0  # lines beyond the first of rows that take several
+    # Number of doubtful rows, which were read, by reason.
+    doubts: dict[str, int] = dataclasses.field(default_factory=dict)
+    doubtful: tuple[Rejection, ...] = ()  # the first of the doubtful rows
 
     @property
     def rows(self) -> int:
@@ -116,10 +117,10 @@ class CollectRejected(beam.CombineFn):
 
 
 def save_rejections(rejected: Rejected, path: pathlib.Path) -> None:
-    """Writes JSON Lines, one rejected row a line, in the order of their origins."""
+    """Writes JSON Lines, one rejected row a line, ordered by origin."""
     lines = (json.dumps(_document(row), ensure_ascii=False) for row in rejected.listed)
     path.parent.mkdir(exist_ok=True)
-    # A file's name need not be UTF-8: what is not becomes an escape of JSON.
+    # A file's name need not be UTF-8: other bytes become escapes of JSON.
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="backslashreplace")
 
 
@@ -193,9 +194,10 @@ class InputSplit:
     input_root: str = ""  # the directory that this input named
     start: int = 0  # bytes of the (one) file that are read: [start, end)
     end: int | None = None  # None: to its end
-    stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `files.check_unchanged` compares them
+    # Stamps of `paths`, where they are files: `files.check_unchanged` compares them.
+    stamps: tuple[int, ...] = ()
     line_ends: str = ""  # the ends of lines, where rows are numbered by lines: see `origins.files.Entry`
-    called: str = ""  # what origins call it, where that is not the path
+    called: str = ""  # its name in origins, where that is not the path
     first_file: int = 0  # number of its first file among those of all input splits
 
     @property
@@ -205,7 +207,7 @@ class InputSplit:
 
     @property
     def name(self) -> str:
-        """The first file, and where in it the rows are counted from."""
+        """The first file, and the place in it from which rows are counted."""
         source = self.called or self.paths[0].removeprefix(self.root)
         return f"{source} from byte {self.start}" if self.start else source
 
@@ -224,24 +226,27 @@ class RawRows:
 
     `columns` has the types of the format: text formats give `binary` or `string`, typed formats any Arrow
     type; null is a missing value. A column inside a struct is named by its path, `address.zip`. Row i came
-    from `sources[i]` (or from `sources`, where all are of one file); there it is row `numbers[i]`, as
-    `Origin` counts (None where a file is one row). Rows that cannot be cut into columns are `rejected` only.
+    from `sources[i]` (or from `sources`, where all rows come from one file); its number there is
+    `numbers[i]`, as `Origin` counts (None where a file is one row). Rows that cannot be cut into columns are
+    `rejected` only.
     """
 
     columns: pa.RecordBatch
     sources: str | Sequence[str]
     numbers: np.ndarray | None = None  # int64 [rows]
-    files: np.ndarray | None = None  # int64 [rows]: which of the input split's paths; None: the first
-    lines: int = 0  # of the input split so far, where rows are numbered from its start, not from the file's
-    ids: pa.Array | None = None  # [rows], what identifies each; None: the cells that the schema reads do
+    # The int64 [rows] index of each row's path in the input split; None: the first path.
+    files: np.ndarray | None = None
+    # Lines of the input split so far, where rows are numbered from its start, not from the file's.
+    lines: int = 0
+    ids: pa.Array | None = None  # [rows], what identifies each row; None: the cells that the schema reads do
     groups: pa.Array | None = None  # [rows]; a group goes to one split; None: each row is its own group
     rejected: tuple[Rejection, ...] = ()
     doubtful: tuple[Rejection, ...] = ()  # rows among `columns` that look wrong
     spans: Mapping[int, int] = dataclasses.field(default_factory=dict)  # row number → lines, if several
     sparse: bool = False  # rows name their columns: a column that no row names is missing in all rows
     undecoded: bool = False  # binary cells are text, not an image's own bytes
-    directory: str = ""  # what relative paths in cells start from
-    path_roots: tuple[str, ...] = ()  # where else paths in cells may lead
+    directory: str = ""  # the directory from which relative paths in cells start
+    path_roots: tuple[str, ...] = ()  # directories into which other paths in cells may lead
     are_paths_listed: bool = False  # paths in cells name files that the source itself listed
 
     @property
@@ -262,7 +267,7 @@ class RawRows:
         return self.columns.column(name)
 
     def without_first(self, rows: int) -> "RawRows":
-        """Returns all but the first `rows` rows; only where all are of one file."""
+        """Returns all rows but the first `rows`; only where all come from one file."""
         numbers = None if self.numbers is None else self.numbers[rows:]
         doubtful = tuple(row for row in self.doubtful if numbers is not None and row.row in numbers)
         return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers, doubtful=doubtful)
@@ -289,16 +294,16 @@ class Source(Protocol):
 
 
 def read_split(source: Source, input_split: InputSplit) -> Iterator[RawRows]:
-    """Reads as `Source.read` does; raises TryAgainError where the machine, not the file, is at fault."""
+    """Reads as `Source.read` does; raises TryAgainError where the machine is at fault and not the file."""
     with naming_shortages(f"input {input_split.name}"):
         yield from source.read(input_split)
 
 
-# --- Likely causes where many rows cannot be read: mostly a flag, seldom the rows.
+# --- Likely causes where many rows cannot be read: usually a wrong flag.
 
 
-MOST_WRONG = 0.05  # of the rows; more, and a flag is the likely cause
-# A byte of a name that is no UTF-8, as the "backslashreplace" of Python writes it.
+MOST_WRONG = 0.05  # share of the rows; if more are rejected, a flag is the likely cause
+# A byte of a name that is not UTF-8, as Python's "backslashreplace" writes it.
 _BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
 _OTHER_ENCODING = "Likely the file has another encoding (--encoding, such as latin-1)."
 _BETWEEN_CELLS = re.compile(r"[,;\t|]")
@@ -308,7 +313,7 @@ ESCAPED = "text behind a closing quote that follows a backslash"
 UNCLOSED = "a quote that is not closed"
 SEVERAL_ROWS = "a quoted cell holds line ends, and its lines have as many delimiters as the header"
 _DOUBTS = {SEVERAL_ROWS: "If each of its lines is a row, and quotes are text, give --quote=none. "}
-# By a part of the rejection's reason.
+# Causes by a part of the rejection's reason.
 _CAUSES = {
     ESCAPED: "Likely a backslash stands before quotes within cells: give --escape='\\'.",
     TEXT_BEHIND: "Likely quotes are a part of the text: give --quote=none.",

@@ -23,7 +23,7 @@ _READ_BYTES = 1 << 20  # 1 MiB
 class TextFiles:
     """Lines, or paragraphs with blank lines between them, from byte ranges of large files; or whole files.
 
-    Blank lines are no rows. Small documents share an input split in the order of their paths, so that they
+    Blank lines are not rows. Small documents share an input split in the order of their paths, so that they
     can be packed together.
     """
 
@@ -77,7 +77,9 @@ def _document(input_split: InputSplit, number: int) -> RawRows:
 def _paragraphs(
     input_split: InputSplit, numbered: Iterable[tuple[int, bytes]]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yields paragraphs with the numbers of their first lines; a gap in the numbers begins another."""
+    """Yields paragraphs with the numbers of their first lines; a gap in the numbers begins a new
+    paragraph.
+    """
     begun: list[bytes] = []
     first = last = 0
     for number, line in numbered:
@@ -95,7 +97,7 @@ def _paragraphs(
 
 
 def _after_blank_line(stream: pa.NativeFile, offset: int) -> int:
-    """Returns the first offset behind a blank line from `offset` on, or the end of the file."""
+    """Returns the offset after the first blank line from `offset` on, or the end of the file."""
     stream.seek(offset)
     rest, at = b"", offset
     while block := stream.read(_READ_BYTES):
@@ -110,7 +112,9 @@ def _after_blank_line(stream: pa.NativeFile, offset: int) -> int:
 
 
 def _grouped(found: list[InputSplit], split_bytes: int) -> Iterator[InputSplit]:
-    """The input splits of each split joined to about `split_bytes`, in the order of their paths."""
+    """Joins the input splits of each split into larger ones of about `split_bytes`, in the order of their
+    paths.
+    """
     for _, of_split in itertools.groupby(
         sorted(found, key=lambda input_split: (input_split.split, input_split.paths)),
         key=lambda input_split: input_split.split,

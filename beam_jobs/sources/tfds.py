@@ -84,12 +84,12 @@ def _builder(name: str) -> Any:
         if pathlib.Path(name).is_dir() or "://" in name:
             return tfds.builder_from_directory(name)
         return tfds.builder(name)
-    except Exception as error:  # TFDS raises its own and others', with advice of many lines
+    except Exception as error:  # TFDS raises errors of many classes, with advice of many lines
         raise InputError(
             f"--input={PREFIX}{name}",
             received=f"no such dataset ({type(error).__name__}: {str(error).strip().splitlines()[0][:200]})",
             expected="a name that TFDS knows, or the directory of a prepared version of one",
-            action="Correct the name; of directories, give the one that holds dataset_info.json.",
+            action="Correct the name; for a directory, give the one that holds dataset_info.json.",
         ) from None
 
 

@@ -55,7 +55,9 @@ def read_frames(stream: pa.NativeFile, path: str) -> Iterator[Frame]:
 
 
 def _is_compressed(start: bytes) -> bool:
-    """Returns whether a file is compressed as TensorFlow does, GZIP or ZLIB, and no record begins it."""
+    """Returns whether a file is compressed as TensorFlow does it, GZIP or ZLIB, and does not begin with a
+    record.
+    """
     is_zlib = start[:1] == b"\x78" and int.from_bytes(start[:2]) % 31 == 0
     return payload_bytes(start) is None and (is_zlib or start.startswith(_GZIP))
 
@@ -76,10 +78,10 @@ Features = dict[str, Message]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleFiles:
-    """A column for each key, of lists; an input split for each file. A key without values is a missing value.
+    """A list column for each key; an input split for each file. A key without values is a missing value.
 
-    A record with a wrong checksum is one rejected row, and so is a record that is no Example. If the first
-    record is no Example, the file is refused: most likely it holds none.
+    A record with a wrong checksum is one rejected row, and so is a record that is not an Example. If the
+    first record is not an Example, the file is refused: most likely it holds no Examples.
     """
 
     batch_rows: int = 1 << 12
@@ -143,7 +145,7 @@ def _column(features: Sequence[Message | None]) -> pa.ListArray:
     found = {kind for kind, values in zip(kinds, lists, strict=True) if values}
     if len(found) <= 1:
         return pa.array(lists, pa.list_(_TYPES[found.pop()] if found else pa.binary()))
-    # Rows disagree on the type: all of them can be written as text.
+    # Where rows disagree on the type, all values are written as text.
     typed = [values and pa.array(values, _TYPES[kind]) for values, kind in zip(lists, kinds, strict=True)]
     as_text = [None if values is None else text.to_bytes(values).to_pylist() for values in typed]
     return pa.array(as_text, pa.list_(pa.binary()))
@@ -161,7 +163,7 @@ def _error(path: str, received: str) -> InputError:
 # --- `tf.train.Example` without TensorFlow.
 #
 # Messages: tensorflow/core/example/{example,feature}.proto. SequenceExample and ExampleListWithContext (of
-# TF-Ranking) share its first field. They would parse as an Example with half of the data gone.
+# TF-Ranking) share its first field, so they would parse as an Example with half of the data gone.
 
 
 _FILE = """
@@ -192,11 +194,11 @@ _RELATIVES_TAG = 0x12  # field 2: feature_lists of a SequenceExample, context of
 
 
 class NoExampleError(ValueError):
-    """A record is no `tf.train.Example`; the message says what it is instead."""
+    """Raised where a record is not a `tf.train.Example`; the message says what it is instead."""
 
 
 def _message_class() -> type[Message]:
-    # In a separate pool the name cannot collide with TensorFlow's own declaration.
+    # In a separate pool, the name cannot collide with TensorFlow's own declaration.
     pool = descriptor_pool.DescriptorPool()
     file = text_format.Parse(_FILE, descriptor_pb2.FileDescriptorProto())
     pool.Add(file)
@@ -221,7 +223,7 @@ def features_of(record: bytes) -> dict[str, Message]:
         raise NoExampleError("not a tf.train.Example") from None
     features = {name: entries[name] for name in entries}
     if not "".join(features).isprintable():
-        raise NoExampleError("not a tf.train.Example")  # one message deeper, as in a list of Examples
+        raise NoExampleError("not a tf.train.Example")  # one message deeper, for example a list of Examples
     return features
 
 
@@ -249,7 +251,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def example_text(record: bytes, schema: Schema) -> str:
-    """Formats features whose values may leave the records as `name=value`; empty if it is no Example.
+    """Formats as `name=value` the features whose values may be shown; empty if it is not an Example.
 
     Numbers, classes and times are written as in raw data.
     """

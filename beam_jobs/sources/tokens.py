@@ -30,7 +30,9 @@ from pipeline.data.schema.schema import SEGMENTS
 
 @dataclasses.dataclass(frozen=True)
 class PackedRows:
-    """`tokens`, `segments`: int32 [rows, length]; `first`: int32 [rows], the document a row begins in."""
+    """`tokens`, `segments`: int32 [rows, length]; `first`: int32 [rows], the document in which a row
+    begins.
+    """
 
     tokens: np.ndarray
     segments: np.ndarray
@@ -76,7 +78,8 @@ def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
 # --- Texts in parts of a few MiB, so that a long text takes no more memory than many short ones.
 
 
-# A tokenizer takes up to 100 bytes for a token while it works. Texts up to here are tokenised as a whole.
+# A tokenizer takes up to 100 bytes for a token while it works. Texts of up to this size are tokenised as a
+# whole.
 TEXT_PART_BYTES = 4 << 20  # 4 MiB
 
 
@@ -117,9 +120,9 @@ def _cut_at(window: bytes) -> int:
     """Returns where to cut UTF-8 that goes on behind `window`: above 0, and below its length."""
     blank = max(window.rfind(b" "), window.rfind(b"\n"))
     if blank > 0:
-        return blank  # many tokenizers join a blank to the word behind it
+        return blank  # many tokenizers join a blank to the word after it
     end = len(window) - 1
-    while window[end] & 0xC0 == 0x80:  # inside of a character
+    while window[end] & 0xC0 == 0x80:  # within a character
         end -= 1
     return end
 
@@ -130,7 +133,7 @@ def _cut_at(window: bytes) -> int:
 TOKENS_COLUMN = "tokens"
 SEGMENTS_COLUMN = SEGMENTS
 _ROWS_IN_PACK = 64
-_TOKENS_AT_ONCE = 1 << 20  # in a batch of rows, which is copied many times on its way to a shard
+_TOKENS_AT_ONCE = 1 << 20  # tokens in a batch of rows, which is copied many times on its way to a shard
 
 PACKINGS = ("packed", "document")
 
@@ -145,7 +148,7 @@ class TokenRows:
     length: int
     packing: Literal["packed", "document"] = "packed"
     part_bytes: int = TEXT_PART_BYTES
-    most_tokens: int = 1 << 22  # held for a pack: 16 MiB, and some copies
+    most_tokens: int = 1 << 22  # tokens that are held for a pack: 16 MiB, and some copies
 
     def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
         return self.source.input_splits(inputs)
@@ -181,7 +184,7 @@ class TokenRows:
 
     def _is_full(self, waiting: "_Waiting") -> bool:
         return not waiting.is_open and (
-            bool(waiting.pack)  # some of its rows were sent already: it ends with the long document
+            bool(waiting.pack)  # some of its rows were sent already: the pack ends with the long document
             or len(waiting.documents) * self.length >= self.most_tokens
             or (self.packing == "packed" and waiting.tokens >= _ROWS_IN_PACK * self.length)
         )
@@ -258,7 +261,7 @@ def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
 class _Waiting:
     """Documents that wait for the rows of their pack; the last one may be `open`: more of it follows.
 
-    `places` are file and row of each, and `pack` is the id of a pack that has rows already.
+    `places` holds the file and row of each document; `pack` is the id of a pack that has rows already.
     """
 
     def __init__(
@@ -271,7 +274,7 @@ class _Waiting:
         self.pack = pack
 
     def add(self, tokens: np.ndarray, *, is_last: bool, most: int | None) -> None:
-        """Adds a document or, where the last one is open, more of it: up to `most` tokens of each."""
+        """Adds a document or, where the last one is open, more of it; keeps up to `most` tokens of each."""
         so_far = [self.documents.pop()] if self.is_open else []
         before = sum(map(len, so_far))
         document = np.concatenate([*so_far, tokens])[:most] if so_far else tokens[:most]

@@ -1,4 +1,4 @@
-"""Whole numbers in as few bits each as the largest of them needs. Standard library and numpy only."""
+"""Stores whole numbers in as few bits each as the largest of them needs. Standard library and numpy only."""
 
 import numpy as np
 

@@ -1,14 +1,14 @@
 """A directory appears whole: it is staged, its files are hashed, the manifest comes last, then it is renamed.
 
-So it is with checkpoints, exports, published versions and copied runs:
+Checkpoints, exports, published versions and copied runs are written this way:
 
     with staged(parent / ".name.staging") as folder:
         …                                                        # writes files
         commit(folder, "manifest.json", content(listed(folder)))  # all is on the disk, the manifest last
         rename(folder, parent / "name")
 
-A kill at any moment leaves the old state or the new one. Beside it may lie a folder under a name that readers
-pass over: whoever writes there next removes it.
+A kill at any moment leaves the old state or the new one. It may leave a folder beside it, under a name that
+readers skip; the next writer there removes it.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ Files = Mapping[str, Mapping[str, object]]  # `bytes` and `sha256` by the path w
 
 
 class ChangedError(Exception):
-    """A file is not the one that a manifest lists."""
+    """Raised where a file is not the one that a manifest lists."""
 
     def __init__(self, name: str, *, received: str, expected: str) -> None:
         super().__init__(f"{name}: {received} in place of {expected}")
@@ -35,7 +35,7 @@ class ChangedError(Exception):
 
 @contextlib.contextmanager
 def staged(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """An empty directory; if the block fails, it is gone. What a killed run left in it goes first."""
+    """An empty directory; if the block fails, it is gone. What a killed run left in it is deleted first."""
     path.mkdir(parents=True, exist_ok=True)
     for left in path.iterdir():
         erase(left)
@@ -70,7 +70,7 @@ def commit(
 
     Args:
       draft: where the manifest is written before it gets its name; None: beside it.
-      apart: names in the directory that it does not vouch for.
+      apart: names in the directory that the manifest does not list.
     """
     synchronise(directory, apart=apart)
     files_lib.write_bytes(directory / name, content, draft=draft)
@@ -86,14 +86,16 @@ def synchronise(directory: pathlib.Path, *, apart: Collection[str] = ()) -> None
 
 
 def rename(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Renames a directory for good; raises OSError where another one that holds files has the name."""
+    """Renames a directory for good; raises OSError where a directory with files already has that name."""
     source.rename(target)  # never replaces a directory that holds files: rename(2)
     for folder in {source.parent, target.parent}:
         files_lib.synchronise(folder)
 
 
 def remove(path: pathlib.Path, *, under: pathlib.Path) -> None:
-    """Deletes a directory, `under` a name that readers pass over: half of it is never taken for a whole."""
+    """Deletes a directory after renaming it to `under`, a name that readers skip, so that half of it is never
+    taken for a whole.
+    """
     rename(path, under)
     shutil.rmtree(under)
 
@@ -123,7 +125,7 @@ def check_inside(manifest: pathlib.Path, directory: pathlib.Path, names: Iterabl
     """Raises InputError where a name that the file `manifest` lists leads out of `directory`."""
     root = pathlib.Path(os.path.realpath(directory))
     is_in_root = functools.lru_cache(lambda folder: not _leads_out(root / folder, root))
-    # To ask about each of 200,000 files, or to resolve its path, takes many times as long.
+    # Checking each of 200,000 files, or resolving its path, takes many times as long.
     links = functools.lru_cache(lambda folder: _links(root / folder))
     for name in names:
         folder, _, file = name.rpartition("/")
@@ -152,17 +154,17 @@ def _links(folder: pathlib.Path) -> Set[str]:
         return files_lib.retry_naming_file(scan)
     except OSError as error:
         if isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP:
-            return set()  # a check of its files tells
+            return set()  # the check of its files reports it
         raise
 
 
 def _leads_out(link: pathlib.Path, root: pathlib.Path) -> bool:
-    # Not `resolve`: of links in a circle it raises.
+    # `resolve` is not used: it raises for links in a circle.
     return not pathlib.Path(os.path.realpath(link)).is_relative_to(root)
 
 
 def _is_path(name: str) -> bool:
-    """Returns whether a file can have this name: JSON can spell what is no text, too."""
+    """Returns whether a file can have this name: JSON can also hold what is not valid text."""
     return "\0" not in name and (name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name))
 
 

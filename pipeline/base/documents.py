@@ -1,7 +1,7 @@
-"""JSON that carries a checksum of what it says, so that damage is noticed: whole documents, and lines.
+"""JSON that carries a checksum of its content, so that damage is noticed: whole documents, and lines.
 
-A document has the SHA-256 of all else in it under `digest`. A line has a CRC32 under `crc32`: a file of lines
-is appended to, and a kill may cut its last line short.
+A document has the SHA-256 of everything else in it under `digest`. A line has a CRC32 under `crc32`: a file
+of lines is appended to, and a kill may cut its last line short.
 """
 
 import hashlib
@@ -16,16 +16,19 @@ from pipeline.base import files
 from pipeline.base.errors import InputError
 
 KEY = "digest"
-CHECKSUM = "crc32"  # of the rest of the line
+CHECKSUM = "crc32"  # holds the CRC32 of the rest of the line
 
-# Errors of reading a document that is not as it was written: the reader says what that means.
+# Errors that mean that a document is not as it was written; the reader says what that implies.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
-Checked = Callable[[dict], dict]  # returns the document; raises KeyError, TypeError or ValueError
+# Checks the document and returns it; raises KeyError, TypeError or ValueError.
+Checked = Callable[[dict], dict]
 
 
 def digest(document: Mapping) -> str:
-    """SHA-256, in hexadecimal, of what the document says besides its digest, however it is written."""
+    """SHA-256, in hexadecimal, of the document's content without its digest; spaces and order do not
+    matter.
+    """
     said = {key: value for key, value in document.items() if key != KEY}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()
 
@@ -35,7 +38,7 @@ def with_digest(document: Mapping) -> dict:
 
 
 def check(document: Mapping) -> None:
-    """Raises ValueError where the digest is absent or another."""
+    """Raises ValueError where the digest is absent or wrong."""
     if document.get(KEY) != digest(document):
         raise ValueError(f"digest {digest(document)[:12]} where the file says {str(document.get(KEY))[:12]}")
 
@@ -57,8 +60,9 @@ def loads(content: bytes, *, file_format: str = "", indent: int | None = None) -
     """The document of a file, with its digest; raises one of UNREADABLE where it is damaged.
 
     Args:
-      file_format: what the document says under `format`, where its reader knows one alone.
-      indent: what it was written with. Then every byte counts: a space, for one, is in no digest.
+      file_format: the value of `format` in the document, where its reader knows only one.
+      indent: the indent that it was written with. Then every byte is compared, also those that the digest
+        does not cover, such as spaces.
     """
     document = json.loads(content)
     check(document)
@@ -87,7 +91,7 @@ def append_line(path: pathlib.Path, document: Mapping) -> None:
             while line:
                 line = line[file.write(line) :]
         except OSError as error:
-            file.truncate(before)  # a part of a line would spoil the next one, once there is room
+            file.truncate(before)  # a part of a line would spoil the next line, once there is room
             error.filename = str(path)
             raise
 
@@ -98,11 +102,11 @@ def replace_lines(path: pathlib.Path, documents: Iterable[Mapping]) -> None:
 
 
 def read_lines(path: pathlib.Path, *, checked: Checked, without: str) -> list[dict]:
-    """The documents of all whole lines: a last one that a kill cut short is left out.
+    """The documents of all whole lines: a last line that a kill cut short is left out.
 
     Args:
-      checked: makes of a line's document what is returned.
-      without: what the run lacks if the file is deleted, for the message.
+      checked: checks a line's document and gives what is returned for it.
+      without: for the message: what the run loses if the file is deleted.
 
     Raises:
       InputError: a line is damaged.
@@ -123,7 +127,9 @@ def read_lines(path: pathlib.Path, *, checked: Checked, without: str) -> list[di
 
 
 def damaged_lines(path: pathlib.Path, received: str, *, without: str) -> InputError:
-    """The error of lines that are not as the run wrote them."""
+    """The error for lines that are not as the run wrote them. `without`: what the run loses without the
+    file.
+    """
     expected = "the lines that the training run wrote there"
     return not_as_written(path, received, expected=expected, then=f"goes on, without {without}")
 
@@ -135,10 +141,10 @@ def not_as_written(
     expected: str = "what the training run wrote there",
     then: str = "goes on from the last checkpoint",
 ) -> InputError:
-    """Returns the error of a file that is not as the training run wrote it.
+    """Returns the error for a file that is not as the training run wrote it.
 
     Args:
-      then: what the same command does where the file is deleted.
+      then: what the same command does after the file is deleted.
     """
     action = f"Restore the file from a copy; or delete it: the same pipeline.train command {then}."
     return InputError(f"file {path}", received=received, expected=expected, action=action)

@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h, which schedulers know
-FULL_DISK = "a disk that is full"  # as errors say it: what a child printed is known by this
-_LONGEST_PART = 1000  # characters
+FULL_DISK = "a disk that is full"  # the words of errors, by which an error that a child printed is recognised
+_LONGEST_PART = 1000  # characters of a part that are shown
 
-# Errors of TensorFlow and of Beam's workers are known by their text. 27 is that of `ulimit -f`.
+# Errors of TensorFlow and of Beam's workers are recognised by their text. 27 is the errno of `ulimit -f`.
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large|\[Errno (?:27|28|122)\]")
 
 
@@ -62,11 +62,11 @@ class FailedError(InputError):
 
 
 class DamagedError(ValueError):
-    """The bytes are not what was written. Who knows the file says so in an `InputError`."""
+    """The bytes are not what was written. A caller that knows the file says so in an `InputError`."""
 
 
 def _shortened(text: str) -> str:
-    """Cuts a text to what a person reads; a cell or a name may hold megabytes."""
+    """Cuts a text to a length that a person can read; a cell or a name may hold megabytes."""
     return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}… ({len(text):,} characters)"
 
 
@@ -80,7 +80,9 @@ def disk_is_full(error: Exception) -> bool:
 
 
 def disk_full(thing: str, *, room_for: str, action: str, kind: type[InputError] = InputError) -> InputError:
-    """Returns the error of a disk that took no more of `thing`; `kind` says what follows for the caller."""
+    """Returns the error for a full disk, which took no more of `thing`; `kind` decides what it means for the
+    caller.
+    """
     return kind(
         thing,
         received=f"{FULL_DISK}, or a quota or limit that is used up",
@@ -89,10 +91,10 @@ def disk_full(thing: str, *, room_for: str, action: str, kind: type[InputError] 
     )
 
 
-# --- What the machine lacks is no fault of the input: the same command may succeed later.
+# --- Shortages of the machine, which are no fault of the input: the same command may succeed later.
 
 
-# By their text, as above. A thread that cannot start lacks memory, or `ulimit -u` forbids it.
+# Recognised by their text, as above. A thread that cannot start lacks memory, or `ulimit -u` forbids it.
 _SHORTAGES = {
     "too little memory": re.compile(
         r"MemoryError|bad_alloc|[Cc]annot allocate memory|failed to map segment|OOM when allocating"
@@ -118,7 +120,8 @@ def shortage(error: BaseException | None, *, is_repeated: bool = False) -> str:
     Empty if it lacked nothing, or if a damaged file asks for more memory than the machine has.
 
     Args:
-      is_repeated: whether a scheduler repeats the command; then a missing permission counts, as it may come.
+      is_repeated: whether a scheduler repeats the command; then a missing permission counts, because it may
+        be granted later.
     """
     patterns = _SHORTAGES | (_REFUSALS if is_repeated else {})
     while error is not None:
@@ -141,7 +144,7 @@ def _requested_bytes(text: str) -> float:
 
 
 def lacking(what: str, thing: str, *, action: str = "") -> TryAgainError:
-    """Returns the error of a machine that lacks `what`, as `shortage` says it, for the work on `thing`."""
+    """Returns the error for a machine that lacks `what`, a result of `shortage`, for the work on `thing`."""
     return TryAgainError(
         thing,
         received=what,
@@ -152,7 +155,9 @@ def lacking(what: str, thing: str, *, action: str = "") -> TryAgainError:
 
 @contextlib.contextmanager
 def naming_shortages(thing: str, *, is_repeated: bool = False) -> Iterator[None]:
-    """Raises TryAgainError in place of any error that a shortage has caused, bad input's among them."""
+    """Raises TryAgainError in place of any error that a shortage has caused, even if it looks like bad
+    input.
+    """
     try:
         yield
     except TryAgainError:
@@ -164,7 +169,7 @@ def naming_shortages(thing: str, *, is_repeated: bool = False) -> Iterator[None]
 
 
 def address_space() -> float:
-    """Returns the bytes of addresses that this process may have; infinity without a limit."""
+    """Returns how many bytes of addresses this process may have; infinity without a limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     return math.inf if limit == resource.RLIM_INFINITY else limit
 
@@ -172,7 +177,7 @@ def address_space() -> float:
 def check_address_space(needed: int) -> None:
     """Raises TryAgainError where `ulimit -v` leaves this process fewer bytes of addresses than it reserves.
 
-    Libraries end the process, or wait for ever, where they get fewer: no later error tells.
+    Where libraries get fewer, they end the process or wait for ever, and no error says why.
     """
     limit = address_space()
     if limit < needed:
@@ -206,20 +211,23 @@ def answer(error: InputError) -> int:
 # --- Suggestions for names that do not exist.
 
 
-_CLOSE = 0.6  # `cvs` is 0.67 like `csv`, `age` 0.57 like `name`
-_WORD = 0.75  # a word in common, and more the longer it is: `batch_size` to `global_batch`, not `image_size`
-_INITIALS = 0.95  # `lr`, `learning_rate`
+_CLOSE = 0.6  # similarity: `cvs` is 0.67 like `csv`, `age` 0.57 like `name`
+# For a word in common, and more the longer it is: `batch_size` to `global_batch`, not `image_size`.
+_WORD = 0.75
+_INITIALS = 0.95  # for initials: `lr`, `learning_rate`
 
 
 def nearest(given: str, names: Iterable[str]) -> str | None:
-    """The name most like `given`, or None where none is close; of equals the shortest, then the first."""
+    """The name most like `given`, or None where none is close; among equals the shortest, then the first."""
     scored = [(-_likeness(given.lower(), name.lower()), len(name), name) for name in names]
     best = min(scored, default=None)
     return best[2] if best and -best[0] >= _CLOSE else None
 
 
 def did_you_mean(given: str, names: Iterable[str], *, otherwise: str, form: str = "'{}'") -> str:
-    """`Did you mean 'validation'?`, or `otherwise` where no name is close; `form` is how it is written."""
+    """`Did you mean 'validation'?`, or `otherwise` where no name is close; `form` is the pattern for the
+    name.
+    """
     found = nearest(given, names)
     return f"Did you mean {form.format(found)}?" if found else otherwise
 
@@ -233,7 +241,7 @@ def unknown_name(
     received: str = "",
     otherwise: str,
 ) -> InputError:
-    """Returns the error of a name that is not among those known; `received` may say more than the name."""
+    """Returns the error of a name that is not among those known; `received` may hold more than the name."""
     return InputError(
         thing,
         received=received or repr(name),
@@ -243,7 +251,9 @@ def unknown_name(
 
 
 def _likeness(given: str, name: str) -> float:
-    """Returns 0 to 1, and 1 for equal names. A dotted name counts by its whole or its last part."""
+    """Returns the likeness, 0 to 1; 1 for equal names. A dotted name is compared as a whole and by its last
+    part.
+    """
     last = name.rpartition(".")[2]
     likeness = max(difflib.SequenceMatcher(None, given, one).ratio() for one in (name, last))
     words = _words(last)
@@ -270,7 +280,9 @@ _OBEYED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""`text` with each character that a terminal obeys written out, such as `\x1b`, less those in `keep`."""
+    r"""`text` with each character that a terminal obeys written out, such as `\x1b`, except those in
+    `keep`.
+    """
     if text.isprintable():
         return text
     return "".join(
@@ -286,13 +298,13 @@ def printable_output() -> Iterator[None]:
     """Makes all that Python prints while the block runs printable: tables, progress, logs and errors."""
     cursor = _Cursor()
     out = _Stream(sys.stdout, keep="\n\t", cursor=cursor)
-    err = _Stream(sys.stderr, keep="\n\t\r", cursor=cursor)  # \r: progress bars
+    err = _Stream(sys.stderr, keep="\n\t\r", cursor=cursor)  # \r stays for progress bars
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
 
 
-_WIPE = "\r\x1b[J"  # to the line's start, and clear it with all below
-_MOVES = re.compile(r"\n*(\x1b\[A)*")  # as tqdm moves between bars that stand below each other
+_WIPE = "\r\x1b[J"  # goes to the line's start, and clears it and everything below
+_MOVES = re.compile(r"\n*(\x1b\[A)*")  # moves of tqdm between bars that stand below each other
 
 
 def _escaped(character: str) -> str:
@@ -306,10 +318,10 @@ class _Cursor:
 
 
 class _Stream:
-    """A text stream, everything written to which is made printable first.
+    """A text stream that makes everything printable before it is written.
 
-    A line that comes while a progress bar stands on the terminal takes the bar's place; the bar is drawn anew
-    below.
+    A line that comes while a progress bar stands on the terminal takes the bar's place; the bar is drawn
+    again below it.
     """
 
     def __init__(self, stream: typing.TextIO, *, keep: str, cursor: _Cursor) -> None:
@@ -333,7 +345,7 @@ class _Stream:
         return len(text)
 
     def _beside_bar(self, text: str) -> str:
-        """Returns the text, after what wipes a bar off; the next text of the bar itself begins with \\r."""
+        """Returns the text, preceded by what wipes a bar off; a text of the bar itself begins with \\r."""
         wipe = _WIPE if self._cursor.is_behind_bar and text[0] not in "\r\n" else ""
         drawn = text.rpartition("\n")[2].rstrip(" ")
         if drawn or text.endswith("\n"):

@@ -26,13 +26,13 @@ def write_bytes(path: str | os.PathLike, data: bytes, *, draft: pathlib.Path | N
     """Replaces `path` in one step: a reader sees the old or the new content, even if the run is killed.
 
     Args:
-      draft: where it is written first, in the same file system; None: beside `path`, as `NAME.tmp`.
+      draft: path of the temporary file, in the same file system; None: beside `path`, as `NAME.tmp`.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = draft or path.with_name(f"{path.name}.tmp")
     try:
-        temporary.unlink(missing_ok=True)  # a pipe would be waited for, a link be followed
+        temporary.unlink(missing_ok=True)  # opening a pipe would block, and opening a link would follow it
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()
@@ -40,7 +40,7 @@ def write_bytes(path: str | os.PathLike, data: bytes, *, draft: pathlib.Path | N
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # of a full disk
+        if isinstance(error, OSError) and error.filename is None:  # the error of a full disk names no file
             error.filename = str(path)
         raise
 
@@ -63,23 +63,24 @@ def synchronise(path: str | os.PathLike) -> None:
 def absolute(value: str | os.PathLike) -> pathlib.Path:
     """`value` as an absolute path without `..`.
 
-    Only where it has a `..` are links followed, as the system does: TensorFlow shortens `link/..` to nothing.
+    Links are followed only where it has a `..`, as the system does: TensorFlow shortens `link/..` to nothing.
     """
     path = pathlib.Path(value)
     return path.resolve() if ".." in path.parts else path.absolute()
 
 
-# --- Reading of files that have an end: a pipe is not waited for, and a device is not read.
+# --- Reads files that have an end: never waits for a pipe, and never reads a device.
 
 
-_AT_ONCE_BYTES = 1 << 30  # 1 GiB: from 2 GiB on, one read gives a part, and to add the rest takes both twice
-_OPEN_AHEAD = 16  # files: eight threads may do so at once, and a process may have few hundred open
+# 1 GiB: from 2 GiB on, one read gives only a part, and adding the rest takes twice the memory.
+_AT_ONCE_BYTES = 1 << 30
+_OPEN_AHEAD = 16  # files: eight threads may do so at once, and a process may have only a few hundred open
 _READ_AHEAD_BYTES = 64 << 10  # 64 KiB
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # never waits for a pipe
 
 
 class NotOrdinaryError(OSError):
-    """A pipe, a socket or a device stands where a file is expected."""
+    """Raised where a pipe, a socket or a device stands in place of a file."""
 
     def __init__(self, path: str | os.PathLike) -> None:
         super().__init__(errno.EINVAL, "not an ordinary file", os.fspath(path))
@@ -92,7 +93,8 @@ def read_bytes(path: str | os.PathLike) -> bytes:
 
 def read(path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
     """Reads a file; returns its content and its status before it was read."""
-    # `io` asks the system twice as often: of 10,000 images, a hundredth of what converting them takes.
+    # `io` makes twice as many system calls: for 10,000 images, these take a hundredth of the time of a
+    # conversion.
     descriptor = os.open(path, _FLAGS)
     try:
         return read_open(descriptor, path)
@@ -113,7 +115,7 @@ def read_open(descriptor: int, path: str | os.PathLike) -> tuple[bytes, os.stat_
 
 
 def read_at(descriptor: int, path: str, size: int, begin: int) -> bytes:
-    """Reads `size` bytes of an open file, or fewer at its end; raises OSError, which names the file."""
+    """Reads `size` bytes of an open file, or fewer at its end; raises an OSError that names the file."""
     try:
         return os.pread(descriptor, size, begin)
     except OSError as error:
@@ -124,17 +126,17 @@ def read_at(descriptor: int, path: str, size: int, begin: int) -> bytes:
 def opened_ahead(paths: Sequence[str]) -> Iterator[int]:
     """Yields a descriptor of each file in order, open until the next; raises OSError if one does not open.
 
-    Up to 16 are open at once, and the system is asked to begin reading them: a disk answers many at once, and
-    the processor does not fall asleep in between. Files of 4 KiB that were not in memory took 73 µs each, and
-    152 one by one.
+    Up to 16 are open at once, and the system is asked to begin reading them: a disk can answer many requests
+    at once, and the processor does not fall asleep in between. Files of 4 KiB that were not in memory took 73
+    µs each; one by one, 152 µs.
     """
     for first in range(0, len(paths), _OPEN_AHEAD):
         ahead: list[int] = []
         try:
             for path in paths[first : first + _OPEN_AHEAD]:
                 ahead.append(os.open(path, _FLAGS))
-                if hasattr(os, "posix_fadvise"):  # macOS has none
-                    with contextlib.suppress(OSError):  # of a pipe
+                if hasattr(os, "posix_fadvise"):  # macOS does not have it
+                    with contextlib.suppress(OSError):  # a pipe raises it
                         os.posix_fadvise(ahead[-1], 0, _READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
             while ahead:
                 yield ahead[0]
@@ -166,7 +168,7 @@ def sha256(path: str | os.PathLike) -> str:
 
 
 def checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:
-    """Returns the status of an open file; raises OSError where it is a directory, a pipe or a device."""
+    """Returns the status of an open file; raises OSError if it is a directory, a pipe or a device."""
     status = os.fstat(descriptor)
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -176,7 +178,9 @@ def checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:
 
 
 def _rest(descriptor: int) -> bytes:
-    """Reads the rest of a file that has grown, that says no size, or that is too large for one read."""
+    """Reads the rest of a file that has grown, that does not report its size, or that is too large for one
+    read.
+    """
     with open(descriptor, "rb", buffering=0, closefd=False) as file:
         return file.readall()
 
@@ -186,7 +190,9 @@ def _rest(descriptor: int) -> bytes:
 
 @contextlib.contextmanager
 def temporary_files_in(directory: pathlib.Path) -> Iterator[None]:
-    """Sends temporary files to a directory that is cleared anyway: an interrupted process leaves some."""
+    """Puts temporary files into a directory that is cleared anyway, because an interrupted process leaves
+    some.
+    """
     before, tempfile.tempdir = tempfile.tempdir, str(directory)
     try:
         yield
@@ -197,21 +203,25 @@ def temporary_files_in(directory: pathlib.Path) -> Iterator[None]:
 # --- The state of a file, which changes when it is written to, replaced or deleted.
 
 
-# A file that changed so shortly before it was looked at may change again without another time.
+# A file that was changed this shortly before it was looked at may change again and keep the same time.
 _SETTLED_NS = 2_000_000_000
 
 
 class FileState(NamedTuple):
-    """Equal as long as nobody changes the file, or puts another in its place."""
+    """The state of a file. It stays equal as long as nobody changes the file, or puts another in its
+    place.
+    """
 
     size: int  # bytes
-    modified_ns: int  # since 1970
-    changed_ns: int  # since 1970: also where the time above was set back
+    modified_ns: int  # nanoseconds since 1970
+    changed_ns: int  # nanoseconds since 1970; changes even where the time above was set back
     inode: int
     device: int
 
     def is_settled(self, now_ns: int) -> bool:
-        """Returns whether every later change would show: not while the file system's clock stands still."""
+        """Returns whether every later change would show. It would not while the file system's clock shows the
+        same time.
+        """
         return max(self.modified_ns, self.changed_ns) < now_ns - _SETTLED_NS
 
 
@@ -221,7 +231,7 @@ def file_state(path: str | os.PathLike) -> FileState:
 
 
 def state_of_status(status: os.stat_result) -> FileState:
-    """Returns the state in what the system says of a file."""
+    """Returns the state from the status of a file."""
     return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
@@ -230,7 +240,7 @@ def state_of_status(status: os.stat_result) -> FileState:
 
 T, Item = TypeVar("T"), TypeVar("Item")
 
-RETRY_WAITS_S = (0.01, 0.04, 0.16, 0.64, 2.56)  # between tries
+RETRY_WAITS_S = (0.01, 0.04, 0.16, 0.64, 2.56)  # seconds between tries
 
 # Errors that another try would give again.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -251,7 +261,7 @@ def retry(read: Callable[[], T], *, wait: Callable[[float], None] = time.sleep) 
 def retry_naming_file(read: Callable[[], T]) -> T:
     """Retries a `read` whose errors name their file; raises TryAgainError where the last try fails too.
 
-    An error that another try would give again is raised as it is.
+    An error that another try would give again is raised unchanged.
     """
     try:
         return retry(read)
@@ -262,7 +272,7 @@ def retry_naming_file(read: Callable[[], T]) -> T:
 
 
 def one_by_one(read: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> list[T]:
-    """Reads all items at once; where that fails, item by item: of 64, another would fail at the next try.
+    """Reads all items at once; where that fails, one by one: with 64 items, another might fail at each try.
 
     Raises as `retry_naming_file` does.
     """
@@ -289,12 +299,14 @@ def unreadable(path: str, error: OSError) -> TryAgainError:
 
 # --- A directory that one process holds; errors name the holder.
 #
-# The lock is the kernel's, on the directory itself. So nothing is left behind, and what died holds nothing.
+# The lock is the kernel's, on the directory itself. So nothing is left behind, and a dead process holds
+# nothing.
 
 
-_LOCKS = pathlib.Path("/proc/locks")  # a line a lock: `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`
+# One line for each lock: `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`.
+_LOCKS = pathlib.Path("/proc/locks")
 
-_START = 19  # in /proc/PID/stat behind the name: clock ticks from boot to start
+_START = 19  # index in /proc/PID/stat, after the name: clock ticks from boot to start
 
 
 @contextlib.contextmanager
@@ -337,37 +349,37 @@ def _holder(inode: int) -> str:
 
 def _started(pid: str) -> str:
     """Formats when a process was started, to the second."""
-    # Behind the name, which may hold anything but ends at the last bracket: see proc(5).
+    # Fields follow the name, which may hold anything but ends at the last bracket: see proc(5).
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", pathlib.Path("/proc/stat").read_text(), re.MULTILINE)
     seconds = int(booted[1]) + int(fields[_START]) / os.sysconf("SC_CLK_TCK")
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(" ", timespec="seconds")
 
 
-# --- Questions about many files: several at a time where each answer takes its time, else in turn.
+# --- Asks about many files: several at a time where answers are slow, else one after the other.
 #
-# Over the network, or on a disk that has not read its directories yet, every answer is waited for. What is
-# in memory is there at once: threads would only pass Python's lock around, for twice the time of the
-# processor.
+# Over the network, or on a disk that has not read its directories yet, a thread waits for every answer. From
+# memory, answers come at once: threads would only pass Python's lock around, and take twice the processor
+# time.
 
 
 _IN_A_TURN = 64  # files of one turn, which one thread asks about in order
-_AT_ONCE = 8  # turns
-_FIRST_TOGETHER = 32  # turns that overlap, before it is seen whether answers are still waited for
-_WAITED_FOR = 1 / 8  # of the files of a turn: from there on, turns overlap
-_WAITING = 1 / 2  # and of its time
-_THREAD = getattr(resource, "RUSAGE_THREAD", None)  # Linux has it
+_AT_ONCE = 8  # turns that run at once
+_FIRST_TOGETHER = 32  # turns that overlap before the waiting is measured again
+_WAITED_FOR = 1 / 8  # share of the files of a turn that a thread waits for, from which turns overlap
+_WAITING = 1 / 2  # share of the time of a turn that a thread waits, from which turns overlap
+_THREAD = getattr(resource, "RUSAGE_THREAD", None)  # only Linux has it
 
 
 def in_turns(ask: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> Iterator[T]:
-    """`ask` of 64 items after the other, in order; one that raises ends it."""
+    """Calls `ask` with 64 items at a time; yields answers in order. A call that raises ends it."""
     turns = [items[first : first + _IN_A_TURN] for first in range(0, len(items), _IN_A_TURN)]
     done, together = 0, _FIRST_TOGETHER
     while done < len(turns):
         start, before, worked = time.perf_counter(), _waits(), time.thread_time()
         result = ask(turns[done])
         taken, worked = time.perf_counter() - start, time.thread_time() - worked
-        # Time by itself proves nothing: it also passes while other processes have the processor.
+        # Elapsed time proves nothing: it also passes while other processes have the processor.
         waits = math.inf if _THREAD is None else _waits() - before
         is_waited_for = waits > _WAITED_FOR * _IN_A_TURN and taken - worked > taken * _WAITING
         yield result
@@ -375,7 +387,7 @@ def in_turns(ask: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> Itera
         if is_waited_for:
             with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
                 yield from pool.map(ask, turns[done : done + together])
-            # Then one is tried alone again: what a disk has read ahead is no longer waited for.
+            # Then one turn is tried alone again: a disk may have read ahead, and no thread waits any more.
             done, together = done + together, 2 * together
 
 
@@ -384,7 +396,7 @@ def _waits() -> int:
     return resource.getrusage(_THREAD).ru_nvcsw if _THREAD is not None else 0
 
 
-# --- Files in folders. Links are followed: `os.walk` and globs pass over linked folders without a word.
+# --- Files in folders. Links are followed: `os.walk` and globs skip linked folders silently.
 
 
 def walk(
@@ -392,8 +404,9 @@ def walk(
 ) -> Iterator[tuple[str, os.stat_result | OSError]]:
     """Yields path and status of each file in `folder` and in those of its folders that `enters` allows.
 
-    A link that leads nowhere comes with its error. Raises OSError, which names the folder, where one cannot
-    be listed, or leads back to a folder that it is in; if `once`, also where two paths lead to one folder.
+    A link that leads nowhere comes with its error. Raises an OSError that names the folder, where a folder
+    cannot be listed, or leads back to a folder that it is in; if `once`, also where two paths lead to one
+    folder.
     """
     yield from _walk(folder, {}, enters, once)
 
@@ -414,7 +427,7 @@ def _walk(
         except OSError as error:
             if entry.is_symlink():
                 yield path, error
-            elif not isinstance(error, FileNotFoundError):  # else it vanished meanwhile
+            elif not isinstance(error, FileNotFoundError):  # otherwise it has vanished meanwhile
                 raise
             continue
         if not stat.S_ISDIR(status.st_mode):

@@ -7,7 +7,9 @@ _CPU, _STATUS = pathlib.Path("/proc/cpuinfo"), pathlib.Path("/proc/self/status")
 
 
 def processor(key: str) -> str:
-    """Returns what the kernel says of the first processor, such as its `model name`; empty where nothing."""
+    """Returns what the kernel says about the first processor, such as its `model name`; empty if it says
+    nothing.
+    """
     try:
         text = _CPU.read_text()
     except OSError:  # not Linux
@@ -19,4 +21,4 @@ def processor(key: str) -> str:
 def memory_bytes(field: str) -> int:
     """Returns the resident memory of this process: `VmRSS` now, `VmHWM` at its peak."""
     found = re.search(rf"^{field}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
-    return int(found[1]) * 1024  # Linux says kB for KiB
+    return int(found[1]) * 1024  # kB means KiB here

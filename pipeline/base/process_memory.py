@@ -1,13 +1,14 @@
 """Keeps memory that this process no longer needs, and collects garbage less often.
 
-By default the C library gives large blocks back to the kernel, which hands out its pages one by one and fills
-each with zeros first. For a batch of mapped rows that takes longer than all else.
+By default the C library gives large freed blocks back to the kernel. When memory is needed again, the kernel
+hands out pages one by one and fills each with zeros. For a batch of mapped rows that takes longer than
+everything else.
 
-What was needed at the peak mostly stays until the process ends. Blocks that are larger than the heap of a
+So the memory of the peak mostly stays until the process ends. Blocks that are larger than the heap of a
 thread still go back.
 
-By default Python looks for unused cycles of objects whenever there are 700 more objects, and through all of
-them, TensorFlow's too, whenever there are a quarter more: a third of opening 100,000 shards.
+By default Python looks for unused cycles whenever there are 700 more objects. Whenever there are a quarter
+more, it looks through all objects, TensorFlow's too: a third of the time of opening 100,000 shards.
 """
 
 import contextlib
@@ -17,9 +18,9 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 
-HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE of glibc: what a heap of a thread holds at most
+HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE of glibc: the most that the heap of a thread holds
 OLD_LARGEST_BYTES = 32 << 20  # older versions of glibc refuse larger ones
-KEPT_BYTES = 256 << 20  # at the end of the main thread's heap
+KEPT_BYTES = 256 << 20  # bytes that stay at the end of the main thread's heap
 
 _LIMITS = ("trim_threshold", "top_pad", "mmap_threshold")
 # Constants of glibc's malloc.h.
@@ -31,11 +32,11 @@ def is_glibc() -> bool:
 
 
 def keep_freed(environment: Mapping[str, str] = os.environ) -> bool:
-    """Sets that for this process; whether it is set.
+    """Makes this process keep freed memory; returns whether it does.
 
-    Not where the C library is none of GNU's, or where the environment sets one of the three limits.
+    It does not where the C library is not GNU's, or where the environment sets one of the three limits.
     """
-    tunables = environment.get("GLIBC_TUNABLES", "")  # name=value, by colons
+    tunables = environment.get("GLIBC_TUNABLES", "")  # name=value, separated by colons
     is_chosen = any(
         f"MALLOC_{limit.upper()}_" in environment or f"glibc.malloc.{limit}=" in tunables for limit in _LIMITS
     )
@@ -43,7 +44,7 @@ def keep_freed(environment: Mapping[str, str] = os.environ) -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     largest = any(mallopt(_MMAP_THRESHOLD, size) for size in (HEAP_BYTES, OLD_LARGEST_BYTES))
-    # The last one keeps an empty heap of a thread from being given back as a whole.
+    # The last call keeps an empty heap of a thread from being given back as a whole.
     return bool(largest and mallopt(_TRIM_THRESHOLD, KEPT_BYTES) and mallopt(_TOP_PAD, HEAP_BYTES))
 
 
@@ -59,11 +60,13 @@ def uncollected() -> Iterator[None]:
 
 
 class _Pause:
-    """Threads may be in several blocks at once: the first to begin turns the collector off, the last on."""
+    """Counts the blocks, because threads may be in several at once: the first turns the collector off, the
+    last on.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside: set[object] = set()  # blocks
+        self._inside: set[object] = set()  # the blocks that are running
         self._was_enabled = True
 
     def begin(self, block: object) -> None:
@@ -74,11 +77,11 @@ class _Pause:
             gc.disable()
 
     def end(self, block: object) -> None:
-        """Also of one whose `begin` was interrupted."""
+        """Ends a block, also one whose `begin` was interrupted."""
         with self._lock:
             self._inside.discard(block)
             if not self._inside and self._was_enabled:
                 gc.enable()
 
 
-_PAUSE = _Pause()  # the collector is one for the whole process, too
+_PAUSE = _Pause()  # one for the process, because the collector is one for the process too

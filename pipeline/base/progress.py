@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tqdm import tqdm
 
-_AFTER_S = 2.0  # what takes less needs no bar
+_AFTER_S = 2.0  # work that takes less needs no bar
 _SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -14,11 +14,11 @@ class Bar(tqdm):
     """A bar on stderr that goes away at its end; a line every 30 s where stderr is no terminal.
 
     Args:
-      delay: seconds until it is drawn; 0 where `refresh` is called.
+      delay: seconds until it is drawn; 0 where the caller calls `refresh`.
       clock: seconds that never go back.
     """
 
-    monitor_interval = 0  # no thread: a process that forks would lose it
+    monitor_interval = 0  # no thread: it would be lost where a process forks
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Secrets taken out of what is printed or kept: log-ins in URIs, tokens, passwords and keys.
+"""Takes secrets out of what is printed or kept: log-ins in URIs, tokens, passwords and keys.
 
-It goes by names and by the form of URIs, so it finds what is written as such. A secret belongs into an
-environment variable; this is the net below.
+It recognises secrets by names and by the form of URIs, and misses those in other forms. A secret belongs in
+an environment variable; this is only a safety net.
 """
 
 import re

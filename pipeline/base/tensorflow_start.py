@@ -1,4 +1,4 @@
-"""Imports TensorFlow without what its C++ side prints at start-up. Import this before TensorFlow.
+"""Imports TensorFlow, but hides what its C++ side prints at start-up. Import this before TensorFlow.
 
 Those lines report normal things (a CPU's instruction set, the absence of a GPU), appear whatever the log
 level, and bury the one line that a user should read. Warnings and errors stay; if the import fails,
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pipeline.base import process_memory
 from pipeline.base.errors import check_address_space
 
-# On Linux with NVIDIA's driver, and in Windows' subsystem for Linux.
+# These exist on Linux with NVIDIA's driver, and in Windows' subsystem for Linux.
 _GPU_DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg")
 
 
@@ -38,7 +38,7 @@ def standard_error_held_back() -> Iterator[None]:
 
 
 _HAS_GPU = any(pathlib.Path(path).exists() for path in _GPU_DEVICE_FILES)
-# Without a GPU, TensorFlow logs an error about the absent driver. What matters it also raises in Python.
+# Without a GPU, TensorFlow logs an error about the absent driver. It also raises in Python what matters.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 
 _ADDRESSES = 4_000_000_000  # bytes; training 240 rows on two cores reserved 3.1 GB, and aborted with 3.2

@@ -11,8 +11,9 @@ F = TypeVar("F", bound=Callable)
 def no_autograph(function: F) -> F:
     """Traces `function` as it stands, without AutoGraph.
 
-    Nothing branches or loops on a tensor in Python. Rewriting the sources took 3 of the 4 seconds before the
-    first batch, and writes files that a killed process leaves in the temporary directory.
+    No function here branches or loops on a tensor in Python, so AutoGraph has nothing to do. Its rewriting of
+    the sources took 3 of the 4 seconds before the first batch, and writes files that a killed process leaves
+    in the temporary directory.
     """
     return tf.autograph.experimental.do_not_convert(function)
 
@@ -21,7 +22,8 @@ def tf_function(function: F, *signature: Any) -> F:
     """Makes `function` a call of its own, not inlined, for a branch that is rarely taken.
 
     The runtime visits every operation of an inlined branch that is not taken: for the readers of all image
-    formats that costs 50 µs an image. With a signature it is traced once, wherever it is called from.
+    formats that costs 50 µs for each image. With a signature the function is traced once, wherever it is
+    called from.
 
     Args:
       signature: a structure of `tf.TensorSpec` for each argument.
@@ -37,8 +39,8 @@ def tf_function(function: F, *signature: Any) -> F:
 def for_each(function: Callable[..., Any], rows: Sequence[Any]) -> Any:
     """Calls `function` with the tensors of one row after another, and stacks what it returns.
 
-    `tf.map_fn` keeps every row's result until the last, and copies them all then: of an image of 224 x 224
-    pixels that and its loop take 75 µs more.
+    `tf.map_fn` keeps every row's result until the last one, and then copies them all: for an image of 224 x
+    224 pixels, that and its loop take 75 µs more.
 
     Args:
       rows: the arguments, each a structure of tensors [n, …].

@@ -1,4 +1,4 @@
-"""Values of a config: looked up by dotted keys, checked by rules, and made to frozen sections."""
+"""Values of a config: looked up by dotted keys, checked by rules, and turned into frozen sections."""
 
 import dataclasses
 import functools
@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-Values = Mapping[str, object]  # by key; a section is such a mapping itself
-Rule = tuple[Callable[[Any], bool], str]  # whether a value is valid, and a description of valid ones
+Values = Mapping[str, object]  # by key; a section is itself such a mapping
+Rule = tuple[Callable[[Any], bool], str]  # says whether a value is valid, and describes valid ones
 
 _Section = TypeVar("_Section")
 
@@ -36,14 +36,14 @@ def leaves(values: Values, prefix: str = "") -> Iterator[tuple[str, object]]:
 
 
 def section(kind: type[_Section], values: Values) -> _Section:
-    """Makes a dataclass of the values that it has fields for; lists become tuples."""
+    """Makes a dataclass from the values that it has fields for; lists become tuples."""
     needed = (field.name for field in dataclasses.fields(kind))
     given = {name: values[name] for name in needed if name in values}
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
 def broken_rules(values: Values, rules: Mapping[str, Rule]) -> Iterator[tuple[str, object, str]]:
-    """Yields the key, the value and what is expected where a value at a dotted key breaks its rule."""
+    """Yields the key, the value and what is expected, for each value at a dotted key that breaks its rule."""
     for key, (will_do, expected) in rules.items():
         value = value_at(values, key)
         if not will_do(value):

@@ -1,4 +1,4 @@
-"""One experiment a file, which may import nothing but base.py, where everything that can be set stands.
+"""Each file holds one experiment, and may import only base.py, which has every setting.
 
 base.py may import pipeline/data/images, for the settings of augmentation. Commands run configs by path.
 """

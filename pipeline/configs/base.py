@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from pipeline.data.images import augmentation
 
-# What --help says of keys that have no line here.
+# The text that --help shows for keys that have no line here.
 MEANINGS = {f"augmentation.{name}": meaning for name, meaning in augmentation.meanings().items()}
 
 
@@ -28,20 +28,20 @@ def get_config() -> Config:
     config.model = {"name": ""}
 
     config.init = {}
-    # What gives the first weights: a --workdir, an export, a .keras or .weights.h5 file. Variables take them
-    # by name and shape; the others begin as the seed has it (docs/training.md).
+    # Source of the first weights: a --workdir, an export, a .keras or .weights.h5 file. Variables take them
+    # by name and shape; the others begin as the seed sets them (docs/training.md).
     config.init.source = ""
-    config.init.without = ()  # variables that take none of them, such as ('logits/*',)
+    config.init.without = ()  # variables that take none of these weights, such as ('logits/*',)
 
     # More datasets of the same schema to train on: (directory, split, weight) each; see
     # pipeline/data/reading/plan.py.
     config.mixture = ()
     config.image_size = (0, 0)  # height, width; (0, 0): the schema's, where all images have one size
-    config.shuffle = "auto"  # global; windows, for small records; or auto, which chooses
-    config.image_dtype = "uint8"  # the model normalises; bfloat16, float32: the host does, more bytes to copy
+    config.shuffle = "auto"  # global; windows (for small records); or auto, which chooses one
+    # The model normalises; with bfloat16 or float32 the host does, and copies more bytes.
+    config.image_dtype = "uint8"
 
-    # What training images go through; by default nothing. The keys are those of
-    # pipeline/data/images/augmentation.py.
+    # Changes to training images; by default none. The keys are those of pipeline/data/images/augmentation.py.
     config.augmentation = dataclasses.asdict(augmentation.Augmentation())
 
     # `name` is empty for the task's own loss, or one of keras.losses, or module:function; the rest are its
@@ -62,10 +62,11 @@ def get_config() -> Config:
     config.train.keep_best = ""
     config.train.micro_batches = 1  # equal parts of a replica's batch, one at a time in memory
     config.train.on_bad_step = "stop"  # where a loss is not finite; or skip, or roll_back (docs/training.md)
-    config.train.bad_steps_allowed = 10  # skipped, or times rolled back; then the run stops
+    config.train.bad_steps_allowed = 10  # steps skipped, or times rolled back; one more stops the run
     config.train.standardise_labels = True  # a regression learns labels of mean 0 and deviation 1
     config.train.label_smoothing = 0.0  # the part of each label that is spread over all classes, such as 0.1
-    config.train.class_weights = ()  # of the losses: ('balanced',), or a number for each class of the schema
+    # Class weights of the loss: ('balanced',), or a number for each class of the schema.
+    config.train.class_weights = ()
     config.train.example_weights = ""  # a numeric feature that weighs the losses; the model does not get it
     config.train.frozen = ()  # variables that are not trained, such as ('conv2d*', 'stem/*')
     config.train.jit_compile = False  # XLA; a TPU always does
@@ -79,7 +80,7 @@ def get_config() -> Config:
     config.optimizer.warmup_steps = 0  # the same in steps, in place of warmup_part
     config.optimizer.clip_norm = 0.0  # of all gradients together, over all replicas; 0: as long as they are
     config.optimizer.ema = 0.0  # decay of averages of the weights, which are evaluated and exported; 0: none
-    config.optimizer.weight_decay = 1e-4  # all but adam
+    config.optimizer.weight_decay = 1e-4  # for all but adam
     config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
     config.optimizer.momentum = 0.9  # sgd, and others that take it
     config.optimizer.matrices = ("*kernel",)  # variables of two axes that muon updates; adamw does the others
@@ -91,14 +92,15 @@ def get_config() -> Config:
     config.evaluation.every_epochs = 1  # epochs between evaluations; 0: by the length of the run
     config.evaluation.final_split = ""  # evaluated at the end; empty: test, else that of after epochs
     config.evaluation.global_batch = 512  # most examples of an evaluation step
-    config.evaluation.metrics = ()  # beside the task's, such as ('f1', 'precision@0.3'); see docs/training.md
+    # Metrics besides the task's, such as ('f1', 'precision@0.3'); see docs/training.md.
+    config.evaluation.metrics = ()
 
     # Keras callbacks: docs/training.md lists those that survive a kill; or your own, as module:Class.
     # E.g. ({"class_name": "EarlyStopping", "config": {"monitor": "val_loss"}},)
     config.callbacks = ()
 
-    # Where the run is followed besides: mlflow, wandb, hparams, openlineage, or your own, as module:Class.
-    # E.g. ({"class_name": "mlflow", "config": {"tracking_uri": "http://localhost:5000"}},)
+    # Services that follow the run: mlflow, wandb, hparams, openlineage, or your own, as module:Class. E.g.
+    # ({"class_name": "mlflow", "config": {"tracking_uri": "http://localhost:5000"}},)
     config.observers = ()
     return config
 

@@ -1,4 +1,4 @@
-r"""Any folder of images that holds one folder a class; the data sets the sizes.
+r"""Any folder of images with one folder for each class; the data sets the sizes.
 
   python -m pipeline.train --config=pipeline/configs/image_classification.py --dataset=DATASET \
       --workdir=WORKDIR

@@ -5,7 +5,7 @@ named here or on the command line wins.
 
   python -m pipeline.train --config=pipeline/configs/tabular.py --dataset=DATASET --workdir=WORKDIR
 
-A start to improve on: --config.model.hidden=512,256 --config.model.dropout=0.2 --config.train.epochs=20
+Settings to try next: --config.model.hidden=512,256 --config.model.dropout=0.2 --config.train.epochs=20
 
 Hardware: 2 CPU cores are enough.
 """

@@ -4,7 +4,7 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module  # of packages that requirements.txt does not have
+from importlib import import_module  # imports packages that requirements.txt does not have
 
 import keras
 import tensorflow as tf
@@ -15,12 +15,15 @@ from pipeline.exporting.runtimes import SIGNATURE
 
 Function = tf.types.experimental.PolymorphicFunction
 
-_OPSET = 18  # of ONNX: the newest that tf2onnx 1.17 writes
-_LACKING = re.compile(r"(?:TF Select|Custom|Flex) ops: ([\w, ]+)")  # in LiteRT's errors
+_OPSET = 18  # version of ONNX's operations: the newest that tf2onnx 1.17 writes
+# Names of lacking operations in LiteRT's errors.
+_LACKING = re.compile(r"(?:TF Select|Custom|Flex) ops: ([\w, ]+)")
 
 
 class UnsuitableError(Exception):
-    """A model cannot be converted, or its file answers otherwise; the message says why, as a noun."""
+    """Raised where a model cannot be converted, or its file gives other answers; the message is the reason,
+    as a noun phrase.
+    """
 
 
 def convert(
@@ -31,7 +34,7 @@ def convert(
     What converters print, which may be thousands of lines, is not shown.
 
     Args:
-      tracked: what holds the variables and tables of the function.
+      tracked: the object that holds the variables and tables of the function.
 
     Raises:
       UnsuitableError: the format lacks an operation of the model, which the message names.
@@ -59,7 +62,7 @@ def _to_litert(function: Function, output: pathlib.Path, tracked: Sequence[tf.Mo
         converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=[SIGNATURE])
         try:
             output.write_bytes(converter.convert())
-        except Exception as error:  # of a class that TensorFlow does not export
+        except Exception as error:  # a class that TensorFlow does not export raises it
             if found := _LACKING.findall(str(error)):
                 raise _lacking(name.strip() for each in found for name in each.split(",")) from None
             raise
@@ -67,16 +70,16 @@ def _to_litert(function: Function, output: pathlib.Path, tracked: Sequence[tf.Mo
 
 def _to_onnx(function: Function, output: pathlib.Path, tracked: Sequence[tf.Module]) -> None:
     onnx, converter = import_module("onnx"), import_module("tf2onnx.convert")
-    del tracked  # their values become constants
+    del tracked  # the variables become constants
     model, _ = converter.from_function(function, function.input_signature, opset=_OPSET)
-    # What tf2onnx does not know stays as it is.
+    # tf2onnx leaves operations unchanged that it does not know.
     if unknown := {name for name in _operations(model.graph) if not onnx.defs.has(name)}:
         raise _lacking(unknown)
     onnx.save(model, str(output))
 
 
 def _operations(graph: Message) -> Iterator[str]:
-    """Yields the operations of ONNX's own in a graph, and in those of its loops and branches."""
+    """Yields the operations of ONNX's own set in a graph, and in the graphs of its loops and branches."""
     for node in graph.node:
         if not node.domain:
             yield node.op_type

@@ -41,7 +41,7 @@ from pipeline.training.experiment.restore import RestoredRun
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A model restored from a training run, with what it was built from."""
+    """A model restored from a training run, with everything from which it was built."""
 
     model: keras.Model
     preprocess: Preprocess
@@ -77,7 +77,7 @@ def export_model(
     Args:
       examples: serialized examples of the recorded requests (see pipeline/exporting/requests.py); they need
         no label. None: the golden ones.
-      formats: names of RUNTIMES, for each of which the export holds a file too.
+      formats: names of RUNTIMES; the export holds a file for each.
 
     Raises:
       InputError: `output` exists, a fresh process computes other predictions from the export, or the model
@@ -144,14 +144,15 @@ def _kept_if_it_loads(found: dict, refusal: str, directory: pathlib.Path) -> dic
 def _write(
     trained: Trained, directory: pathlib.Path, examples: Sequence[bytes] | None, formats: Sequence[str]
 ) -> dict[str, dict]:
-    """Writes all files but `model.keras`; returns what export.json says of those in other formats."""
+    """Writes all files but `model.keras`; returns what export.json says about those in other formats."""
     functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
     archive = keras.export.ExportArchive()
     archive.track(trained.model)
     archive.track(trained.preprocess)
     for name, function in functions.items():
         archive.add_endpoint(name, function)
-    with _scratch(directory):  # for AutoGraph, which rewrites functions of TensorFlow's own
+    # For the temporary files of AutoGraph, which rewrites functions of TensorFlow's own.
+    with _scratch(directory):
         archive.write_out(str(directory), verbose=False)
     schema_lib.save(trained.schema, directory / schema_lib.FILE_NAME)
     shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)

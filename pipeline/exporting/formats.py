@@ -1,8 +1,8 @@
 """Files of a model for other runtimes than TensorFlow's, beside its SavedModel: LiteRT and ONNX.
 
-They compute in float32, whatever the model was trained in. Where requests hold numbers alone, preprocessing
-is inside if the format has its operations. Else a file takes what preprocessing makes of a request, as the
-signature `model_inputs` gives it. Each file is run by its own runtime, in a process without TensorFlow.
+They compute in float32, whatever the model was trained in. Where requests hold only numbers, preprocessing is
+inside if the format has its operations. Otherwise a file takes the result of preprocessing, as the signature
+`model_inputs` gives it. Each file is run by its own runtime, in a process without TensorFlow.
 """
 
 import dataclasses
@@ -27,16 +27,16 @@ from pipeline.exporting.conversion import Function, UnsuitableError, convert
 from pipeline.exporting.runtimes import RUNTIMES, Runtime
 from pipeline.report.comparison import largest_difference
 
-TOLERANCE = 1e-5  # sums in float32 in another order differ by less, as a share of the largest number
+TOLERANCE = 1e-5  # as a share of the largest number; sums in float32 in another order differ by less
 
 _NARROW = ("bfloat16", "float16")
-_NARROW_POLICY = re.compile(r'"(?:mixed_)?b?float16"')  # in a config
+_NARROW_POLICY = re.compile(r'"(?:mixed_)?b?float16"')  # policies narrower than float32 in a config
 _Arrays = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Golden:
-    """Inputs [rows, …] by signature and name, and the SavedModel's predictions of them, [rows, …] by name.
+    """Inputs [rows, …] by signature and name, and the SavedModel's predictions for them, [rows, …] by name.
 
     `tolerance`: how far float32 may be from these predictions, as a share of the largest number.
     """
@@ -56,13 +56,13 @@ def write(
     golden: Golden,
     scratch: pathlib.Path,
 ) -> dict[str, dict]:
-    """Writes a file for each format into `directory`; returns what export.json says of them, by format.
+    """Writes a file for each format into `directory`; returns what export.json says about them, by format.
 
     Args:
       scratch: a directory for temporary files.
 
     Raises:
-      InputError: a format lacks an operation of the model, or its runtime predicts otherwise.
+      InputError: a format lacks an operation of the model, or its runtime gives other predictions.
     """
     wide = in_float32(model)
     functions = signatures_lib.signatures(wide, preprocess, schema, portable=True)
@@ -128,7 +128,7 @@ class _File:
         }
 
     def _answers(self, inputs: _Arrays) -> _Arrays:
-        """Returns the answers to all rows, and to the first one alone, which stands behind them."""
+        """Returns the answers to all rows; the answer to the first row by itself is appended."""
         given, answered = self.scratch / "inputs.npz", self.scratch / "answers.npz"
         runtimes.save(given, inputs)
         files = map(str, (self.path, given, answered))
@@ -141,12 +141,12 @@ class _File:
 
 
 def in_float32(model: keras.Model) -> keras.Model:
-    """Returns the model, or one of the same weights that computes in float32 where this one does not.
+    """Returns the model or, if it does not compute in float32, one with the same weights that does.
 
     Raises:
       InputError: Keras cannot build the model again from its config.
     """
-    layers = list(model._flatten_layers())  # no public way (Keras 3.15)
+    layers = list(model._flatten_layers())  # Keras (3.15) has no public way
     if not any(layer.compute_dtype in _NARROW for layer in layers):
         return model
     try:
@@ -169,7 +169,7 @@ def _difference(answers: _Arrays, expected: _Arrays) -> float:
     """Returns the largest difference as a share of the largest number; infinite where a shape differs."""
     worst = 0.0
     for name, rows in expected.items():
-        twice = np.concatenate([rows, rows[:1]])  # as `_answers` has them
+        twice = np.concatenate([rows, rows[:1]])  # rows as `_answers` returns them
         if answers[name].shape != twice.shape:
             return np.inf
         largest = float(np.abs(rows).max(initial=0.0)) or 1.0

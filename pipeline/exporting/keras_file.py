@@ -14,7 +14,7 @@ _KNOWN = ("keras", "builtins")  # packages whose objects Keras finds by itself
 
 
 def save(model: keras.Model, directory: pathlib.Path) -> str:
-    """Writes the file; returns why there is none where Keras cannot save the model, else nothing."""
+    """Writes the file. Returns the reason if Keras cannot save the model; else an empty text."""
     path = directory / KERAS_FILE
     try:
         model.save(path)
@@ -25,7 +25,7 @@ def save(model: keras.Model, directory: pathlib.Path) -> str:
 
 
 def load(path: pathlib.Path) -> keras.Model:
-    """Imports what the model is made of, and loads it."""
+    """Imports the modules of the model's objects, and loads it."""
     objects = {}
     for name, place in custom_objects(path).items():
         module, _, attribute = place.partition(":")
@@ -34,14 +34,14 @@ def load(path: pathlib.Path) -> keras.Model:
 
 
 def custom_objects(path: pathlib.Path) -> dict[str, str]:
-    """Returns where the classes and functions stand that Keras does not have: `module:name` by name."""
+    """Returns the places of the classes and functions that Keras does not have: `module:name` by name."""
     with zipfile.ZipFile(path) as archive:
         config = json.loads(archive.read("config.json"))
     return dict(sorted(_custom(config)))
 
 
 def _custom(config: object) -> Iterator[tuple[str, str]]:
-    """Yields name and place of all objects in a config that stand in a module outside Keras."""
+    """Yields name and place of all objects in a config that belong to a module outside Keras."""
     if isinstance(config, list):
         for each in config:
             yield from _custom(each)

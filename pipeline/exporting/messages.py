@@ -1,8 +1,8 @@
 """Defines TensorFlow Serving's messages for predictions, without its Python package.
 
-That package wants a TensorFlow of its own version beside it, which is not there on a TPU. Fields and numbers
-are those of tensorflow_serving/apis/{model,predict,prediction_log}.proto of TensorFlow Serving 2.21, as far
-as a request to predict needs them; what is left out is optional.
+That package needs a TensorFlow of its own version, which a TPU machine does not have. Fields and numbers are
+those of tensorflow_serving/apis/{model,predict,prediction_log}.proto of TensorFlow Serving 2.21, as far as a
+request to predict needs them; all other fields are optional.
 """
 
 import functools
@@ -24,7 +24,7 @@ _OWN, _TENSOR, _INT64 = f".{_PACKAGE}.", ".tensorflow.TensorProto", ".google.pro
 _Fields = Mapping[str, tuple[int, str]]  # number and type of each field; the type of text is empty
 
 _MESSAGES: Mapping[str, _Fields] = {
-    # The model's name, its version if not the newest, the signature.
+    # The model's name, its version if it is not the newest, and the signature.
     "ModelSpec": {"name": (1, ""), "version": (2, _INT64), "signature_name": (3, "")},
     "PredictRequest": {
         "model_spec": (1, f"{_OWN}ModelSpec"),
@@ -44,7 +44,7 @@ def prediction_log(payload: bytes = b"") -> Message:
     """Returns a PredictionLog, empty or parsed: a request to predict, and its response if it was recorded.
 
     Raises:
-      google.protobuf.message.DecodeError: the bytes are not one.
+      google.protobuf.message.DecodeError: the bytes are not a PredictionLog.
     """
     return _made("PredictionLog", payload)
 

@@ -32,7 +32,8 @@ def compare(run: RestoredRun) -> Comparison:
     difference = Difference(
         name="predictions of the golden records",
         errors={"predictions": relative_error(found, _predictions(run))},
-        # Within a graph TensorFlow joins operations that are separate in memory, and so rounds less often.
+        # In the export's graph TensorFlow joins operations that are separate in memory, and so rounds less
+        # often.
         tolerances={"predictions": tolerance(run.model)},
     )
     return comparison(

@@ -33,10 +33,11 @@ _NODE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
 def raw_names(schema: Schema) -> dict[str, str]:
-    """Returns the name in `raw` of each input feature, by the feature's name, in declared order.
+    """Returns the name of each input feature in the signature `raw`, by the feature's name, in declared
+    order.
 
     A signature's input becomes a node of a graph and a parameter of a Python function. So a name with a space
-    or an umlaut, a Python keyword, and two names that differ by case alone are not possible. Such a feature
+    or an umlaut, a Python keyword, and two names that differ only in case are not possible. Such a feature
     gets a name made of its ASCII letters and digits.
     """
     names = [feature.name for feature in schema.inputs]
@@ -57,7 +58,7 @@ def renamed(schema: Schema) -> dict[str, str]:
 
 
 def _take(name: str, taken: set[str]) -> bool:
-    """Adds the name to those taken; returns False where TensorFlow cannot take it, or it is taken."""
+    """Adds `name` to `taken`; returns False if TensorFlow cannot accept it, or it is taken already."""
     parameter = _parameter(name)
     possible = _NODE.fullmatch(name) and not keyword.iskeyword(parameter) and parameter != "self"
     free = bool(possible) and parameter.lower() not in taken
@@ -72,7 +73,7 @@ def _parameter(name: str) -> str:
 
 
 def _substitutes(name: str, number: int) -> Iterator[str]:
-    """Yields names for the feature of this number, without end."""
+    """Yields other names for the feature with this number, without end."""
     stem = ascii_words(name) or "input"
     yield stem
     for later in itertools.count(number):

@@ -1,4 +1,6 @@
-"""Records requests: a model in memory answers batches of several sizes, as its export must."""
+"""Records requests: a model in memory answers batches of several sizes; its export must give the same
+answers.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -15,11 +17,12 @@ from pipeline.exporting.requests import EXAMPLES, Call, Requests, computed_by, n
 
 Functions = Mapping[str, Callable[..., Mapping[str, tf.Tensor]]]
 
-# TensorFlow computes a product of matrices in other ways for one row, a few and many: each has bits of its
-# own. A client whose queue is empty sends a request without a row.
+# TensorFlow multiplies matrices in different ways for one row, a few and many, and the last bits differ. A
+# client whose queue is empty sends a request without a row.
 _SIZES = (0, 1, 7)
 
-# Roundings of the narrowest type that a layer computes in; float32 sums in another order differ by more.
+# Rounding errors of the narrowest type in which a layer computes; for float32 it is larger, because sums in
+# another order differ by more.
 _TOLERANCES = {"float32": 1e-5, "bfloat16": 8 * 2.0**-8, "float16": 8 * 2.0**-11}
 
 
@@ -27,8 +30,8 @@ def record(functions: Functions, examples: tf.Tensor, *, schema: Schema, model: 
     """Records requests with all `examples` at once, and with the first few, through both signatures.
 
     Args:
-      functions: the graphs of the model by signature, as `signatures` makes them: eager answers have other
-        bits.
+      functions: the graphs of the model by signature, as `signatures` makes them; answers without a graph
+        differ in their last bits.
       examples: serialized, string [rows].
 
     Raises:
@@ -51,7 +54,7 @@ def record(functions: Functions, examples: tf.Tensor, *, schema: Schema, model: 
 
 def tolerance(model: keras.Model) -> float:
     """Returns how far two machines may differ: see Requests. Float64 counts as float32, the output's type."""
-    computed_in = {layer.compute_dtype for layer in model._flatten_layers()}  # no public way (Keras 3.15)
+    computed_in = {layer.compute_dtype for layer in model._flatten_layers()}  # Keras (3.15) has no public way
     return max(_TOLERANCES.get(dtype, _TOLERANCES["float32"]) for dtype in computed_in)
 
 

@@ -29,11 +29,11 @@ from pipeline.report.comparison import differing_rows, largest_difference
 from pipeline.training.tasks.registry import task_of
 
 GOLDEN_PREDICTIONS = "golden.npz"
-_TOGETHER = ("image", "numeric", "categories")  # inputs of a model that are not called as a feature is
+_TOGETHER = ("image", "numeric", "categories")  # inputs of a model that do not have the name of a feature
 
 
 def replay(directory: pathlib.Path) -> dict:
-    """Replays all signatures, and `model.keras`; returns what export.json says of that file.
+    """Replays all signatures, and `model.keras`; returns what export.json says about that file.
 
     Raises:
       InputError: a signature's output differs in a single bit from the golden predictions.

@@ -48,9 +48,9 @@ class Requests:
     """The recorded calls of a model.
 
     Attributes:
-      declared: by signature its `inputs` and `outputs`: dtype and shape by name, as JSON has them.
-      tolerance: how far an answer may be from the recorded one where another build of TensorFlow or another
-        processor computes it, as a share of the largest number of the answer.
+      declared: for each signature its `inputs` and `outputs`: dtype and shape by name, as in JSON.
+      tolerance: how far an answer of another build of TensorFlow or another processor may be from the
+        recorded one, as a share of the answer's largest number.
       computed_by: see the function of that name.
     """
 
@@ -156,9 +156,11 @@ def numpy_arrays(tensors: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
 
 
 def computed_by() -> dict[str, str]:
-    """Describes build and processor of this process. Two that are the same compute the same bits.
+    """Describes build and processor of this process. Two processes with equal descriptions compute the same
+    bits.
 
-    A matrix product is cut into as many parts as there are processors, and summed in their order.
+    The number of processors counts, because a matrix product is cut into so many parts, which are summed in
+    order.
     """
     return {
         "tensorflow": f"{tf.version.VERSION} {tf.version.GIT_VERSION}",

@@ -10,14 +10,14 @@ import importlib.util
 import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module  # of packages that requirements.txt does not have
+from importlib import import_module  # imports packages that requirements.txt does not have
 
 import numpy as np
 
 from pipeline.base.errors import InputError, answers_bad_input
 
 KERAS_FILE = "model.keras"
-SIGNATURE = "predict"  # of a LiteRT file: the one that it has
+SIGNATURE = "predict"  # name of the one signature of a LiteRT file
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -27,9 +27,9 @@ class Runtime:
     """A format of models, and what runs it.
 
     Attributes:
-      name: of the runtime, as people say it.
-      package: that of the runtime on PyPI.
-      modules: what converting and running import.
+      name: usual name of the runtime.
+      package: name of the runtime on PyPI.
+      modules: modules that converting and running import.
       answer: a model's file and its inputs, [rows, …] each → its outputs by name, [rows, …] each.
     """
 
@@ -74,11 +74,12 @@ RUNTIMES: Mapping[str, Runtime] = {
 }
 
 
-OTHER_FILES = (KERAS_FILE, *(runtime.file_name for runtime in RUNTIMES.values()))  # TensorFlow reads none
+# Files that TensorFlow does not read.
+OTHER_FILES = (KERAS_FILE, *(runtime.file_name for runtime in RUNTIMES.values()))
 
 
 def require(formats: Sequence[str], *, setting: str) -> None:
-    """Raises InputError where one of the formats is unknown, or what it needs is not installed."""
+    """Raises InputError where one of the formats is unknown, or a package that it needs is not installed."""
     for each in formats:
         if each not in RUNTIMES:
             raise InputError(
@@ -102,7 +103,7 @@ _PREFIX = "array "  # numpy.savez has arguments of its own, such as `file`
 
 
 def save(path: pathlib.Path, arrays: Arrays) -> None:
-    """Writes arrays whose names are any text."""
+    """Writes arrays; their names may be any text."""
     np.savez(path, **{f"{_PREFIX}{name}": values for name, values in arrays.items()})
 
 
@@ -114,7 +115,7 @@ def load(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
-    """Answers all rows at once, and the first one alone, which stands behind them."""
+    """Answers all rows at once, then the first row by itself; its answer is appended."""
     runtime, *paths = argv[1:]
     model, given, answered = map(pathlib.Path, paths)
     inputs, answer = load(given), RUNTIMES[runtime].answer

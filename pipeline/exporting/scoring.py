@@ -53,7 +53,7 @@ class StoredRows:
 
     def features(self, names: Collection[str]) -> dict[str, tf.Tensor]:
         """Returns some features of the rows, [n, *feature.shape] each."""
-        if self.are_records:  # each feature that is parsed costs
+        if self.are_records:  # parsing takes time for each feature
             return parsing.stored_features(self.stored, self.schema, names)
         return {name: self.columns[name] for name in names}
 
@@ -63,7 +63,9 @@ class StoredRows:
         return parsing.stored_features(self.stored, self.schema)
 
     def inputs_of(self, reader: Schema) -> dict[str, tf.Tensor]:
-        """Returns the inputs that a model's schema declares; its fill value for those that the rows lack."""
+        """Returns the inputs that a model's schema declares, with the fill value for those that the rows
+        lack.
+        """
         stored = {feature.name for feature in self.schema.features}
         found = self.features([feature.name for feature in reader.inputs if feature.name in stored])
         absent = {f.name: self._filled(f) for f in reader.inputs if f.name not in stored}
@@ -87,7 +89,7 @@ class StoredRows:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportedModel:
-    """A loaded export. `digest` is that of `export.json`, `schema` what the model reads.
+    """A loaded export. `digest` is the digest of `export.json`; `schema` is what the model reads.
 
     Records go through `serving_default` as they are, rows of blocks through `raw`, as they do in serving.
     """
@@ -111,7 +113,7 @@ class ExportedModel:
 
 
 def open_model(directory: pathlib.Path, dataset: Dataset) -> ExportedModel:
-    """Loads an export that is to predict rows of `dataset`.
+    """Loads an export, to predict rows of `dataset`.
 
     Raises:
       InputError: the export is not whole, or the dataset lacks what the model's schema needs.
@@ -129,7 +131,7 @@ def answers(
     """Yields what `ask` returns for every selected row once, in stored order, `batch` rows at a time.
 
     Args:
-      title: that of the progress bar.
+      title: title of the progress bar.
 
     Raises:
       InputError: a record is damaged, or an image in one is refused; the record is named.
@@ -172,7 +174,7 @@ def score(
 
     Args:
       weighted_by: the numeric feature of the dataset that weights examples; empty: none.
-      metrics: beside the task's, as `config.evaluation.metrics` names them.
+      metrics: metrics besides the task's, named as in `config.evaluation.metrics`.
 
     Raises:
       InputError: the export is not whole, the dataset lacks what the model's schema needs, a weight is

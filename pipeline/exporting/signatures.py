@@ -22,15 +22,16 @@ def signatures(
 ) -> dict[str, _Signature]:
     """Returns graph functions by signature name.
 
-    `serving_default` takes `examples`, string [batch], serialized tf.train.Examples without a label;
-    `raw` takes each input feature by its name of `raw_names`, [batch, *shape]: numbers, or text as the raw
-    data spell it (strings, points in time). `model_inputs` takes what `raw` does, and gives what
-    preprocessing makes of it: see ModelInputs. `prepared` takes that. All but `model_inputs` give the task's
+    `serving_default` takes `examples`, string [batch], serialized tf.train.Examples without a label; `raw`
+    takes each input feature by its name of `raw_names`, [batch, *shape]: numbers, or text as the raw data
+    spell it (strings, points in time). `model_inputs` takes what `raw` does, and gives the result of
+    preprocessing: see ModelInputs. `prepared` takes that result. All but `model_inputs` give the task's
     predictions, float32 [batch, …], by the name of its output.
 
     Args:
-      portable: whether they are for other runtimes than TensorFlow's. `prepared` then takes float32 in
-        place of bfloat16, and one row or more: what answers no rows are operations that each request pays.
+      portable: whether they are for other runtimes than TensorFlow's. `prepared` then takes float32 in place
+        of bfloat16, and one row or more: the operations for requests without rows would cost time in every
+        request.
     """
     task, names = task_of(schema.label), raw_names(schema)
 
@@ -59,7 +60,7 @@ def signatures(
         found = cleaned({name: inputs[given] for name, given in names.items()})
         return {own_to_given.get(name, name): values for name, values in found.items()}
 
-    # Sequences are called as features are, so perhaps as TensorFlow cannot.
+    # Sequences have the names of their features, so perhaps names that TensorFlow cannot accept.
     own_to_given = {name: names[name] for name in preprocess.inputs.sequences}
     given_to_own = {given: own for own, given in own_to_given.items()}
 
@@ -93,8 +94,8 @@ def described(spec: tf.TensorSpec | tf.Tensor) -> list:
 def _never_empty(values: tf.Tensor) -> tf.Tensor:
     """Returns the values [rows, …], or one row of zeros where there is none.
 
-    Without rows, a convolution that oneDNN fuses with the layers after it gives another shape than that of
-    its filters (TensorFlow 2.21), and a layer that adds it to something fails.
+    Without rows, a convolution that oneDNN fuses with the layers after it gives a wrong shape (TensorFlow
+    2.21), and a layer that adds something to it fails.
     """
     is_empty = tf.cast(tf.shape(values)[0] == 0, tf.int32)
     return tf.pad(values, [[0, is_empty], *[[0, 0]] * (values.shape.rank - 1)])

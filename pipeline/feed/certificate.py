@@ -1,4 +1,6 @@
-"""The feed certificate: what an input pipeline gives on this host, what training needs, what the limit is."""
+"""The feed certificate: what an input pipeline gives on this host, what training needs, and which stage is
+the limit.
+"""
 
 import dataclasses
 import math
@@ -23,17 +25,18 @@ from pipeline.feed.measure import (
 )
 from pipeline.feed.scaling import LEAST, Bound, Line, Scaling, Slice
 
-MARGIN = 1.1  # times what is needed, because storage and neighbours vary
+MARGIN = 1.1  # factor on what is needed, because storage and neighbours vary
 
-_COSTLY = 0.5  # of the rate from memory; above, reading from the disk takes the cores as reading does
-_SHARED_CORES = 0.25  # taken by other processes; from there on, they disturb the measurement
+# Share of the rate from memory; above it, reading from the disk takes the cores as reading does.
+_COSTLY = 0.5
+_SHARED_CORES = 0.25  # cores that other processes take; from there on, they disturb the measurement
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Host:
     cores: float
-    others_cores: float  # taken of these by other processes while this was measured
-    memory_mb: float  # most that the whole pipeline took
+    others_cores: float  # cores of these that other processes took during the measurement
+    memory_mb: float  # most memory that the whole pipeline took
 
     @property
     def is_shared(self) -> bool:
@@ -69,12 +72,14 @@ class OfSlice:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """The verdict on this host, from what was measured while other processes ran; predicts other hosts."""
+    """The verdict on this host, from a measurement during which other processes ran too; it also predicts
+    other hosts.
+    """
 
     stages: tuple[Line, ...]  # in order, each measured by itself
     together: Line
-    uncached: Line | None = None  # all together, files from the disk; None: not measured
-    files: Residency | None = None  # before anything was measured; None: not on this host
+    uncached: Line | None = None  # all stages together, with files from the disk; None: not measured
+    files: Residency | None = None  # before anything was measured; None: the files are not on this host
     in_flight: InFlight | None = None  # parallel reads of the files; None for mapped files
     host: Host
     demand: Demand
@@ -98,12 +103,14 @@ class Certificate:
 
     @property
     def limiting(self) -> Line:
-        """The stage that limits the rate; reading from the disk, where it waits or takes the cores."""
+        """The stage that limits the rate; or reading from the disk, where the disk is slow or reading takes
+        the cores.
+        """
         return self.uncached if self.uncached_is_costly else self.scaling.limiting(self.host.cores)
 
     @property
     def uncached_is_costly(self) -> bool:
-        """Returns whether reading uncached files is slow though the disk is not.
+        """Returns whether reading uncached files is slow although the disk is not.
 
         With few rows, opening the files takes most of the time.
         """
@@ -113,7 +120,7 @@ class Certificate:
 
     @property
     def why_limiting(self) -> str | None:
-        """Says why the limit is not the stage that was measured slowest; None where it is."""
+        """The reason why the limit is not the stage that was slowest by itself; None where it is."""
         limit, slowest = self.limiting, min(self.stages, key=lambda line: line.examples_per_s)
         if limit.examples_per_s <= slowest.examples_per_s:
             return None
@@ -129,7 +136,7 @@ class Certificate:
 
     @property
     def shortest_step_ms(self) -> float:
-        """The shortest steps that are fed, with the margin."""
+        """The time of the shortest steps for which the pipeline is fast enough, with the margin."""
         return 1e3 * MARGIN * self.demand.examples_a_step / self.measured.examples_per_s
 
     @property
@@ -152,7 +159,9 @@ class Certificate:
 
     @property
     def cores_needed(self) -> int | None:
-        """The number of such cores that surely feeds the demand; None if none does, or no time is given."""
+        """The number of such cores that is surely enough for the demand; None if no number is, or no step
+        time is given.
+        """
         needed = self.demand.examples_per_s
         if needed is None:
             return None
@@ -163,12 +172,12 @@ class Certificate:
 
     @property
     def stuck(self) -> tuple[Line, ...]:
-        """The stages that are too slow, and would not be faster on more cores."""
+        """The stages that are too slow, and would be on any number of cores."""
         return self.scaling.stuck(MARGIN * (self.demand.examples_per_s or 0.0))
 
     @property
     def unsure(self) -> tuple[Line, ...]:
-        """The stages of which it is not known whether any number of cores makes them fast enough."""
+        """The stages that may be too slow on any number of cores; it is not known."""
         return self.scaling.unsure(MARGIN * (self.demand.examples_per_s or 0.0))
 
     @property
@@ -229,12 +238,13 @@ def measure_certificate(
 
     Args:
       copy: takes a batch to the device; see `copy_to`.
-      seconds: to measure each stage for; the certificate takes about twice as long a stage.
-      files: what of the files lay in the page cache.
-      uncached_files: if given, all stages together are measured with these read from the disk, too.
+      seconds: time for measuring each stage; the certificate takes about twice as long for each.
+      files: how much of the files was in the page cache.
+      uncached_files: if given, all stages together are also measured while these files are read from the
+        disk.
       on_stage: receives the name of each stage before it is measured.
     """
-    on_stage(_TOGETHER)  # first, so that it reuses no memory that another stage has freed
+    on_stage(_TOGETHER)  # comes first, so that it reuses no memory that another stage has freed
     before = measure.memory_bytes()
     together = _together(recipe)
     speed = measure_speed(together.dataset, examples=together.examples, seconds=2 * seconds, consume=copy)
@@ -248,7 +258,8 @@ def measure_certificate(
     from_disk = None
     if uncached_files:
         on_stage(_FROM_DISK)
-        measure.evict(uncached_files.paths)  # so that its reads are measured as a first epoch's are
+        # Evicted, so that its reads are measured like those of a first epoch.
+        measure.evict(uncached_files.paths)
         speeds.append(
             measure.measure_uncached(
                 recipe.dataset(),
@@ -277,14 +288,17 @@ def measure_certificate(
 
 
 def copy_to(device: str) -> Consume:
-    """Copies an element's tensors to `device`, a name of TensorFlow's; to a CPU within the host's memory."""
+    """Copies an element's tensors to `device`, a name of TensorFlow's; if that is a CPU, within the host's
+    memory.
+    """
 
     def to_accelerator(tensor: tf.Tensor) -> tf.Tensor:
         with tf.device(device):
             return tf.identity(tensor)
 
     def in_memory(tensor: tf.Tensor) -> tf.Tensor:
-        # On a CPU `identity` copies nothing. Training does not copy text either.
+        # On a CPU, `identity` copies nothing, so this copies in another way. Training does not copy text
+        # either.
         return tensor if tensor.dtype == tf.string else tf.raw_ops.DeepCopy(x=tensor)
 
     copied = in_memory if "CPU" in device.upper() else to_accelerator

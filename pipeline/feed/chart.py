@@ -1,4 +1,4 @@
-"""The feed certificate as a picture: what each stage gives, and what training takes."""
+"""The feed certificate as a picture: what each stage gives, and what training needs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from pipeline.report.section import Cell, Note, Section
 
 WIDTH, LEFT, RIGHT = 640.0, 110.0, 88.0
 _TOP, _ROW, _BAR = 74.0, 30.0, 18.0
-_CHARACTER = 6.2  # mean width in a 12 pixel font
+_CHARACTER = 6.2  # mean width of a character in a 12 pixel font
 
 
 def page(certificate: Certificate, advice: Sequence[str], origin: Mapping[str, str]) -> Markup:
-    """A page that needs nothing but itself: the picture, and what a terminal shows."""
+    """A page in one file that needs no other: the picture, and what a terminal shows."""
     said = Cell(text=" · ".join(origin.values()), style="origin")
     why = (
         Note(text=f"Why the limit is red: {certificate.why_limiting}.") if certificate.why_limiting else None
@@ -30,7 +30,7 @@ def page(certificate: Certificate, advice: Sequence[str], origin: Mapping[str, s
 
 
 def svg(certificate: Certificate) -> Markup:
-    """A file of its own, light or dark as its reader is."""
+    """The picture as a file of its own, light or dark like the reader's settings."""
     return Markup(f'<?xml version="1.0" encoding="utf-8"?>\n{_drawing(certificate, html.style())}\n')
 
 
@@ -38,7 +38,8 @@ def _drawing(certificate: Certificate, style: Markup | None = None) -> Markup:
     lines, needed = measured(certificate), certificate.demand.examples_per_s
     rates = [rate for rate in (*(line.examples_per_s for line in lines), needed) if rate]
     first = math.floor(math.log10(min(rates)) - 0.3)
-    bounds = (float(first), float(max(math.ceil(math.log10(max(rates))), first + 1)))  # powers of ten
+    # Bounds are powers of ten.
+    bounds = (float(first), float(max(math.ceil(math.log10(max(rates))), first + 1)))
     sizes = {"width": WIDTH, "left": LEFT, "right": RIGHT, "top": _TOP, "bottom": 44.0}
     axes = row_axes(len(lines), bounds, row=_ROW, **sizes)
     powers = [tick for tick in ticks(axes.x_range, wanted=5) if tick.is_integer()]
@@ -86,7 +87,7 @@ def _bar(axes: Axes, certificate: Certificate, line: Line, at: int) -> Markup:
 
 
 def _need(axes: Axes, needed: float) -> Markup:
-    """A line at what training takes, with its name on the side that has room for it."""
+    """A line at the rate that training needs, with its name on the side that has room for it."""
     x, name = axes.x(math.log10(needed)), f"training takes {_short(needed)}/s"
     fits = x + _CHARACTER * len(name) < WIDTH - 12
     edges = f"{_TOP - 22:.1f}V{axes.height - axes.bottom:.1f}"

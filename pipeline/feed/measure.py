@@ -1,4 +1,4 @@
-"""Measures how many examples a second a dataset gives, and at what cost, while nothing is done with them."""
+"""Measures how many examples a second a dataset gives, and at what cost, if nothing is done with them."""
 
 import ctypes
 import dataclasses
@@ -20,7 +20,7 @@ from pipeline.data.input import stages
 from pipeline.data.input.stages import Recipe
 from pipeline.data.reading.fetch import dataset_options
 
-# --- Stages of a recipe one at a time, on elements held in memory, as parallel as in production.
+# --- Measures stages of a recipe one at a time, on elements held in memory, as parallel as in production.
 
 
 # Elements held as a stage's input: enough to show their variety.
@@ -36,8 +36,8 @@ class StageFeed:
 
     name: str
     dataset: tf.data.Dataset
-    examples: int  # in an element
-    bytes_per_example: float  # as it leaves the stage
+    examples: int  # examples in an element
+    bytes_per_example: float  # size of an example when it leaves the stage
     at_once: float | None = None  # the most calls that run at once; None: one for each core
     thread: str = ""  # stages of the same thread run one after the other; empty: a thread of its own
     is_copied: bool = False  # each element goes to the device
@@ -57,7 +57,7 @@ def per_stage(recipe: Recipe, *, patience_s: float) -> Iterator[StageFeed]:
     """The stages in order: read, …, batch, …, copy.
 
     Args:
-      patience_s: seconds to spend on gathering the elements that a stage gets, beyond the first two.
+      patience_s: the most seconds for gathering the elements that a stage gets, after the first two.
     """
     held, size = None, 0.0
     for build in _builds(recipe):
@@ -104,7 +104,7 @@ def _builds(recipe: Recipe) -> Iterator[_Build]:
 
 
 def hold(dataset: tf.data.Dataset, patience_s: float) -> list[tuple]:
-    """The first elements, of any shapes: two, or more where they are small and quickly there."""
+    """The first elements, of any shapes: two, or more where they are small and come quickly."""
     started = time.perf_counter()
     two = first_elements(dataset, 2)
     took = max(time.perf_counter() - started, 1e-9)
@@ -159,18 +159,18 @@ def residency(paths: Sequence[str]) -> Residency | None:
         sizes = [pathlib.Path(path).stat().st_size for path in paths]
     except OSError:
         return None
-    # Since Linux 5.2, `mincore` calls every page resident where the asker may not write to the file.
+    # Since Linux 5.2, `mincore` says that every page is resident if this process may not write to the file.
     is_known = all(os.access(path, os.W_OK) for path in paths)
     resident = sum(map(_resident_bytes, paths)) / max(1, sum(sizes)) if is_known else None
     return Residency(bytes=sum(sizes), resident=resident)
 
 
 def evict(paths: Sequence[str]) -> None:
-    """Has the kernel forget the files' pages. `residency` says what it keeps all the same."""
+    """Makes the kernel drop the files' pages from its cache; `residency` tells which it still keeps."""
     _unmap({os.path.realpath(path) for path in paths})
     for path in paths:
         with pathlib.Path(path).open("rb") as file:
-            os.fsync(file.fileno())  # pages that are not written yet would stay
+            os.fsync(file.fileno())  # pages that are not written to the disk yet would stay in the cache
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
@@ -182,7 +182,7 @@ def _resident_bytes(path: str) -> int:
     with pathlib.Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as view:
         first = ctypes.c_char.from_buffer(view)
         failed = _LIBC.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), pages_held)
-        del first  # or the map could not be closed
+        del first  # the map could not be closed before its array is gone
     if failed:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
     pages = np.count_nonzero(np.frombuffer(pages_held, np.uint8) & 1)
@@ -190,7 +190,7 @@ def _resident_bytes(path: str) -> int:
 
 
 def _unmap(files: set[str]) -> None:
-    """Takes the files' pages out of this process's maps, as the kernel keeps what is mapped.
+    """Takes the files' pages out of this process's maps, because the kernel keeps mapped pages.
 
     They are read again when they are touched. Nobody writes to them: they are mapped to be read.
     """
@@ -214,9 +214,10 @@ class Usage:
     """Sums since some start, in seconds."""
 
     wall_s: float
-    cpu_s: float  # of all threads
-    queued_s: Mapping[int, float]  # by thread: ready to run while no core was free
-    busy_s: float  # of the cores that this process may use, by all processes; 0 if the system does not say
+    cpu_s: float  # CPU time of all threads
+    queued_s: Mapping[int, float]  # by thread: time in which it was ready to run but no core was free
+    # Time of the cores that this process may use, taken by all processes; 0 if the system does not say.
+    busy_s: float
 
     def since(self, before: "Usage") -> "Span":
         cpu_s = self.cpu_s - before.cpu_s
@@ -287,7 +288,7 @@ def _busy_seconds() -> float:
     try:
         lines = (line.split() for line in HOST.read_text().splitlines())
         cores_ticks = [[int(word) for word in words[1:9]] for words in lines if words and words[0] in names]
-        # All but idle, and waiting for a disk.
+        # This counts all but idle time, and time of waiting for a disk.
         busy = sum(sum(ticks) - ticks[3] - ticks[4] for ticks in cores_ticks)
     except (OSError, ValueError, IndexError):
         return 0.0
@@ -296,30 +297,30 @@ def _busy_seconds() -> float:
 
 Consume = Callable[..., tuple]  # an element's tensors → the tensors that it becomes
 
-WINDOWS = 5  # of time that count; one more before them is for warming up
-_QUICK_ELEMENT_S = 200e-6  # below, asking for a single element costs as much as the element
-_GATHERED = 64  # elements that are then asked for at once
-_PROBE = 0.1  # of the time is spent on finding out
+WINDOWS = 5  # windows of time that count; one more before them is for warming up
+_QUICK_ELEMENT_S = 200e-6  # for elements quicker than this, asking for one costs as much as the element
+_GATHERED = 64  # elements that are then asked for together
+_PROBE = 0.1  # share of the time in which this is found out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Speed:
-    """Measured over a few windows of time."""
+    """The speed of a dataset, measured over a few windows of time."""
 
-    examples_per_s: float  # in the median window
-    cpu_us: float  # of all threads, for an example
+    examples_per_s: float  # rate in the median window
+    cpu_us: float  # CPU time of all threads for an example
     wanted_cores: float  # mean number of threads that ran or were ready to
-    others_cores: float  # taken by other processes meanwhile
-    memory_bytes: int  # most that was resident
+    others_cores: float  # cores that other processes took in the meantime
+    memory_bytes: int  # largest resident memory
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """Elements drawn, by window of time; the first window is the warm-up."""
+    """Numbers of drawn elements by window of time; the first window is the warm-up."""
 
-    elements: Sequence[int]  # by window
+    elements: Sequence[int]  # number of elements by window
     seconds: Sequence[float]
-    span: Span  # without the first window: starting a pipeline takes CPU time
+    span: Span  # the time without the first window, because starting a pipeline takes CPU time
     memory_bytes: int
 
     @property
@@ -341,13 +342,13 @@ def measure_speed(
 
     Args:
       examples: how many an element holds.
-      consume: what each element goes through as soon as it is there, like the first part of a step.
+      consume: applied to each element as soon as it is there, like the first part of a step.
     """
     if (
         consume is None
         and draw_batches(dataset, _PROBE * seconds, windows=1).elements_per_s > 1 / _QUICK_ELEMENT_S
     ):
-        # A window hands its elements on without copying them.
+        # A window passes its elements on without copying them.
         gathered = dataset.window(_GATHERED, drop_remainder=True).map(
             no_autograph(lambda *parts: (tf.constant(0),))
         )
@@ -359,7 +360,7 @@ def draw_batches(
     dataset: tf.data.Dataset, seconds: float, consume: Consume | None = None, *, windows: int = WINDOWS
 ) -> Drawn:
     """Draws one element after the other for `seconds` in all; the loop runs in C++."""
-    marks: list[Usage] = []  # when the warm-up has ended, and all
+    marks: list[Usage] = []  # usage when the warm-up ended, and at the end
     graph = _speed_graph(dataset, consume or (lambda *element: element), windows + 1, marks)
     run = graph.get_concrete_function(tf.TensorSpec([], tf.float64))  # traced before the clock starts
     with _PeakMemory() as peak:
@@ -386,10 +387,11 @@ def _speed_graph(
 
     @tf.function(autograph=False)
     def run(window_s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        # Made here, so that it ends here: an iterator that is deleted from Python, which holds the
-        # interpreter's lock, may wait for ever for a Python function of its own (seen in TensorFlow 2.21).
+        # The iterator is made here, so that it ends here. Python holds the interpreter's lock when it deletes
+        # an iterator, which may then wait for ever for a Python function in the pipeline (seen in TensorFlow
+        # 2.21).
         iterator = iter(dataset)
-        last = consume(*next(iterator))  # carried along, or TensorFlow would drop what nobody reads
+        last = consume(*next(iterator))  # carried along, because TensorFlow would drop what nobody reads
 
         def draw_one(_: tf.Tensor, count: tf.Tensor, __: tuple) -> tuple:
             drawn = consume(*next(iterator))
@@ -398,7 +400,7 @@ def _speed_graph(
         def draw_window(
             window: tf.Tensor, before: tf.Tensor, last: tuple, elements: tf.TensorArray, times: tf.TensorArray
         ) -> tuple:
-            # Once: meanwhile, the pipeline fills its buffers.
+            # This is one operation, during which the pipeline fills its buffers.
             with tf.control_dependencies([mark_if(window == 1, before)]):
                 began = tf.timestamp()
             now, count, last = tf.while_loop(
@@ -406,7 +408,8 @@ def _speed_graph(
                 draw_one,
                 (began, tf.constant(0, tf.int64), last),
             )
-            # Here, while the pipeline's threads live: what they waited for a core is lost with them.
+            # The mark is made while the pipeline's threads live: the time that they waited for a core is lost
+            # with them.
             with tf.control_dependencies([mark_if(window == windows - 1, now)]):
                 elements, times = elements.write(window, count), times.write(window, now - began)
             return window + 1, now, last, elements, times
@@ -429,7 +432,7 @@ def _speed_graph(
 
 
 def time_after(element: tuple) -> tf.Tensor:
-    """The time when all of an element is there, float64 seconds."""
+    """The time at which all of an element is there, float64 seconds."""
     with tf.control_dependencies(tf.nest.flatten(element)):
         return tf.timestamp()
 
@@ -460,22 +463,23 @@ def summarize(drawn: Drawn, examples: int) -> Speed:
     return Speed(
         examples_per_s=examples * drawn.elements_per_s,
         cpu_us=1e6 * element_cpu_s / examples,
-        # At least those that the median window kept busy: where others stall the process, the mean has fewer.
+        # At least the cores that the median window kept busy: where other processes delay this one, the mean
+        # has fewer.
         wanted_cores=max(drawn.span.wanted_cores, element_cpu_s * drawn.elements_per_s),
         others_cores=drawn.span.others_cores,
         memory_bytes=drawn.memory_bytes,
     )
 
 
-# --- Speed with files that are not in the page cache, as in a first epoch.
+# --- Measures the speed with files that are not in the page cache, as in a first epoch.
 
 
-_PASSES = 3  # after a first one for warming up
+_PASSES = 3  # passes after a first one for warming up
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Uncached:
-    """The files of a dataset, and how many examples read them once."""
+    """The files of a dataset, and how many examples it takes to read them once."""
 
     paths: Sequence[str]
     examples: int
@@ -486,13 +490,13 @@ def measure_uncached(
 ) -> Speed:
     """Draws elements in a few passes, for about `seconds` in all; no pass reads the files twice.
 
-    The files are evicted before each pass. A pass is measured from its start: with small files, most of it is
-    filling the pipeline. But its share of `seconds` begins only with the first element: starting a pipeline
-    takes seconds, and otherwise a pass might draw a single element.
+    The files are evicted before each pass. A pass is measured from its start, because with small files most
+    of it is filling the pipeline. But its share of `seconds` begins only with the first element: starting a
+    pipeline takes seconds, so a pass might otherwise draw a single element.
 
     Args:
       examples: how many an element holds.
-      consume: what each element goes through as soon as it is there.
+      consume: applied to each element as soon as it is there.
     """
     run = _uncached_graph(dataset, consume).get_concrete_function(
         tf.TensorSpec([], tf.float64), tf.TensorSpec([], tf.int64)
@@ -514,7 +518,7 @@ def _uncached_graph(dataset: tf.data.Dataset, consume: Consume) -> tf.types.expe
     def run(seconds: tf.Tensor, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         began = tf.timestamp()
         with tf.control_dependencies([began]):
-            iterator = iter(dataset)  # ends here, as in speed.py
+            iterator = iter(dataset)  # made here so that it ends here, as in `draw_batches`
             first = consume(*next(iterator))
         filled = time_after(first)
 

@@ -1,19 +1,19 @@
 """Predicts a pipeline on another number of cores: no stage is faster than its calls that run at once.
 
-With u the CPU time of an example in all stages, and u_i of stage i, of which p_i calls run at once, c cores
-give
+Let u be the CPU time of an example in all stages, and u_i its CPU time in stage i, of which p_i calls run at
+once. Then c cores give
 
   min(c / u, min(c, p_i) / u_i of each stage i)
 
 examples a second: the asymptotic bounds of operational analysis (P. Denning and J. Buzen, "The Operational
-Analysis of Queueing Network Models", Computing Surveys 10(3), 1978), as Plumber applies them to tf.data
-(M. Kuchnik et al., "Plumber: Diagnosing and Removing Performance Bottlenecks in Machine Learning Data
-Pipelines", MLSys 2022). A stage that waits for something else than a core gives what was measured.
+Analysis of Queueing Network Models", Computing Surveys 10(3), 1978), as Plumber applies them to tf.data (M.
+Kuchnik et al., "Plumber: Diagnosing and Removing Performance Bottlenecks in Machine Learning Data Pipelines",
+MLSys 2022). A stage that waits for something other than a core gives what was measured.
 
-Two of these are not known of cores that were not measured. An example takes more CPU time where several cores
-run: they share caches, and threads wake each other across cores. And a declared number of calls is a bound:
-on one core, two calls are never seen to run at once. So what is promised is the least that may come, and what
-is said to be impossible is more than the most.
+Two of these numbers are not known for other numbers of cores than were measured. An example takes more CPU
+time where several cores run: they share caches, and threads wake each other across cores. And a declared
+number of calls is a bound: on one core, two calls are never seen to run at once. So the rates that are
+promised assume the worst, and the rates that are called impossible assume the best.
 """
 
 import dataclasses
@@ -23,12 +23,13 @@ from typing import Literal
 
 from pipeline.base.errors import InputError
 
-_WAITING_CORES = 0.6  # below, a stage mostly waits for something
-# If reading from the disk takes more than this times the CPU time of an example, starting the pipeline keeps
-# the cores busy.
+_WAITING_CORES = 0.6  # with fewer wanted cores, a stage mostly waits for something
+# If reading from the disk takes more than so many times the CPU time of an example, starting the pipeline
+# keeps the cores busy.
 _STARTING = 10
-_IDLE_FOR_DISK = 0.5  # of the cores that are busy without it; below, reads from the disk wait for it
-_ALL_CORES = 0.75  # of those that a stage may use; from there on, it keeps all of them busy
+# Share of the cores that are busy without the disk; if fewer are, reads wait for the disk.
+_IDLE_FOR_DISK = 0.5
+_ALL_CORES = 0.75  # share of the cores that a stage may use; from there on, it keeps all of them busy
 
 Bound = Literal["cores", "calls", "waiting"]
 
@@ -38,12 +39,12 @@ class Assumed:
     """Assumptions about cores beyond those that were measured."""
 
     cpu_times: float  # CPU time of an example, divided by that on the measured cores
-    hand_over_us: float  # more CPU time for handing over a batch, if only one core was measured
+    hand_over_us: float  # extra CPU time for handing over a batch, if only one core was measured
     untried_calls: bool  # whether more calls than measured cores run at once
-    stuck_calls: bool  # whether calls run at once that did not, though cores were free
+    stuck_calls: bool  # whether calls can run at once that did not, although cores were free
 
 
-# Eight pipelines took, from one core to two, 0.9 to 1.4 times the CPU time of an example, in the median 1.13,
+# On two cores instead of one, eight pipelines took 0.9 to 1.4 times the CPU time of an example (median 1.13),
 # and handing over a batch took 15 to 50 µs more (tests/soak/certificate.py, 2 cores of a virtual AMD EPYC).
 EXPECTED = Assumed(cpu_times=1.15, hand_over_us=25.0, untried_calls=True, stuck_calls=False)
 LEAST = Assumed(cpu_times=1.45, hand_over_us=60.0, untried_calls=False, stuck_calls=False)
@@ -56,8 +57,8 @@ class Line:
 
     name: str
     examples_per_s: float
-    cpu_us: float  # for an example
-    bytes_per_example: float  # as it leaves the stage
+    cpu_us: float  # CPU time of an example
+    bytes_per_example: float  # size of an example when it leaves the stage
     wanted_cores: float  # threads that ran or were ready to
     at_once: float | None = None  # the most calls that run at once; None: one for each core
     thread: str = ""  # stages of the same thread run one after the other; empty: a thread of its own
@@ -81,25 +82,25 @@ class Scaling:
     """Extrapolates from `cores`, on which the lines were measured."""
 
     cores: float
-    is_shared: bool  # other processes took cores: too few threads look as if they had been kept waiting
-    batch: int  # examples that are handed over at once to who takes them
+    is_shared: bool  # other processes took cores, so a stage may have been slower for want of a core
+    batch: int  # examples that are handed over at once
     stages: tuple[Line, ...]
     together: Line
-    uncached: Line | None = None  # together, read from the disk
+    uncached: Line | None = None  # all stages together, read from the disk
 
     def at_once(self, line: Line) -> float:
-        """Calls of a stage that run at once at most: as declared, or fewer where fewer were seen."""
+        """The most calls of a stage that run at once: as declared, or fewer if fewer were seen."""
         declared = math.inf if line.at_once is None else line.at_once
         seen = line.wanted_cores
         is_fewer = not self.is_shared and seen < _ALL_CORES * min(self.cores, declared)
         return seen if is_fewer else declared
 
     def waits(self, line: Line) -> bool:
-        """Returns whether a stage mostly waits for something else than a core."""
+        """Returns whether a stage mostly waits for something other than a core."""
         return line is self.uncached or line.wanted_cores < _WAITING_CORES
 
     def is_capped(self, line: Line) -> bool:
-        """Returns whether a stage that is too slow is known to be so on any number of cores."""
+        """Returns whether a stage that is too slow is known to be too slow on any number of cores."""
         return line.at_once is not None or not self.waits(line)
 
     def bound(self, line: Line) -> Bound:
@@ -109,21 +110,22 @@ class Scaling:
         return "calls" if self.at_once(line) <= self.cores else "cores"
 
     def rate_of(self, line: Line, cores: float, assumed: Assumed = EXPECTED) -> float:
-        """Examples a second that a stage gives at most."""
+        """The most examples a second that a stage gives."""
         cpu_us = self._us(line, self._cpu_us_of_thread(line), cores, assumed)
         if self.waits(line) or cpu_us <= 0:
             return line.examples_per_s
         rate = 1e6 * min(cores, self._calls(line, assumed)) / cpu_us
         if assumed.stuck_calls or line.at_once is None or not line.at_once <= self.cores < cores:
             return rate
-        # It has had all cores that it may use. If its calls ran one after the other, they will.
+        # The stage had all cores that it may use. If its calls ran one after the other then, they always
+        # will.
         had = line.attainable(self.cores) if self.is_shared else line.examples_per_s
         return min(rate, had / assumed.cpu_times)
 
     def rate(self, cores: float, assumed: Assumed = EXPECTED) -> float:
         """Examples a second that all stages together give, as far as is known.
 
-        No fewer than on the cores that were measured, to which a process can be bound.
+        The rate is no lower than on the measured number of cores, because a process can be bound to so many.
         """
         if cores > self.cores:
             return max(self._rate(cores, assumed), self._rate(self.cores, assumed))
@@ -135,7 +137,7 @@ class Scaling:
         return min([of_cores, *(self.rate_of(line, cores, assumed) for line in self._limits)])
 
     def limiting(self, cores: float) -> Line:
-        """The slowest stage; of those that share a thread, the one that takes most of it."""
+        """The slowest stage; among stages that share a thread, the one that takes most of its time."""
         return min(self._limits, key=lambda line: (self.undisturbed(line, cores), -line.cpu_us))
 
     def stuck(self, examples_per_s: float) -> tuple[Line, ...]:
@@ -152,7 +154,7 @@ class Scaling:
         here = next((n for n in range(1, int(self.cores) + 1) if self.rate(n, LEAST) >= examples_per_s), None)
         if here or self.unsure(examples_per_s):
             return here
-        more = math.inf  # any number beyond those that were measured
+        more = math.inf  # any number larger than the measured one
         of_all = self._us(self.together, self._cpu_us, more, LEAST) / self._share_used(more)
         alone = (self._us(line, self._cpu_us_of_thread(line), more, LEAST) for line in self._limits)
         return max(int(self.cores) + 1, math.ceil(examples_per_s * max(of_all, *alone) / 1e6))
@@ -163,19 +165,19 @@ class Scaling:
     def undisturbed(self, line: Line, cores: float) -> float:
         """Returns a stage's speed with the cores to itself, and to the stages that share its thread.
 
-        On the cores that were measured, no more than its threads that were ready would have given.
+        On the measured number of cores it is no more than its ready threads would have given.
         """
         most = self.rate_of(line, cores)
         return min(most, line.attainable(cores)) if cores == self.cores else most
 
     def _calls(self, line: Line, assumed: Assumed) -> float:
-        """Returns no more than the measured cores where they are fewer than the declared calls."""
+        """Returns the calls that run at once; no more than the measured cores, unless more are assumed."""
         calls = self.at_once(line)
         return calls if assumed.untried_calls or line.at_once is None else min(calls, max(1.0, self.cores))
 
     def _us(self, line: Line, cpu_us: float, cores: float, assumed: Assumed) -> float:
-        """Returns the time of a stage, or of all, for an example."""
-        if cores < self.cores:  # as far as it is sure, no less than what was measured
+        """Returns the time of an example in a stage, or in all stages."""
+        if cores < self.cores:  # the sure prediction is no less than what was measured
             return cpu_us if assumed is LEAST else cpu_us / assumed.cpu_times
         if cores == self.cores:
             return cpu_us
@@ -185,12 +187,12 @@ class Scaling:
 
     @property
     def _limits(self) -> tuple[Line, ...]:
-        """The stages; and reading from the disk, where it is that which is slow."""
+        """The stages, and reading from the disk where the disk is slow."""
         return (*self.stages, self.uncached) if self.uncached and self.disk_is_slow else self.stages
 
     @property
     def disk_is_slow(self) -> bool:
-        """Returns whether reads from the disk wait for it, and not for a core."""
+        """Returns whether reads from the disk wait for the disk, and not for a core."""
         if self.uncached is None:
             return False
         busy, of_memory = self.uncached.busy_cores, self.together
@@ -203,14 +205,17 @@ class Scaling:
         return max(self.together.cpu_us, self.uncached.cpu_us if self.uncached else 0.0)
 
     def _cpu_us_of_thread(self, line: Line) -> float:
-        """CPU time of a stage and the others in its thread; by itself it may take more than all together."""
+        """CPU time of a stage and the others in its thread; measured by itself, it may take more than all
+        stages together.
+        """
         shared = (each.cpu_us for each in self.stages if line.thread and each.thread == line.thread)
         return min(max(line.cpu_us, sum(shared)), self._cpu_us)
 
     def _share_used(self, cores: float) -> float:
-        """Returns the share of the cores that the stages kept busy where no stage was the limit; 1 of fewer.
+        """Returns the share of the cores that the stages kept busy where no stage was the limit; 1 for fewer
+        cores.
 
-        Beside other processes it is not known, and taken for all of them.
+        If other processes ran too, it is not known, and 1 is assumed.
         """
         if cores < self.cores or self.is_shared:
             return 1.0
@@ -219,7 +224,7 @@ class Scaling:
         return min(1.0, attained / allowed) if attained > 0 else 1.0
 
     def _allowed(self, line: Line) -> float:
-        """Cores that the stages together can keep busy, because of this one."""
+        """The number of cores that all stages together can keep busy, as this stage limits them."""
         return self.rate_of(line, self.cores) * self.together.cpu_us / 1e6
 
 
@@ -234,13 +239,13 @@ class Scaling:
 class Slice:
     name: str
     hosts: int = 1
-    replicas: int = 1  # on all hosts
+    replicas: int = 1  # replicas on all hosts
     host_cores: int | None = None  # None: not known
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Generation:
-    """A host has `chips` chips and `cores` vCPUs; up to `alone` chips share a host of `alone_cores`."""
+    """A host has `chips` chips and `cores` vCPUs; up to `alone` chips share a host of `alone_cores` vCPUs."""
 
     chips: int
     cores: int
@@ -265,7 +270,7 @@ def parse_slices(text: str) -> Slice:
     """Reads `v5e-8`, or HOSTSxREPLICAS, such as 4x8, with the replicas of a host; empty: one replica, here.
 
     Raises:
-      InputError: it is neither.
+      InputError: it is neither of these.
     """
     if not text:
         return HERE

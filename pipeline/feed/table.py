@@ -9,9 +9,9 @@ from pipeline.feed.measure import Residency
 from pipeline.feed.scaling import Line
 from pipeline.report.section import Facts, Finding, Section, Table
 
-_SMALL_SHARD_BYTES = 8 << 20  # 8 MiB: below, opening files takes much of the time of reading them
+_SMALL_SHARD_BYTES = 8 << 20  # 8 MiB: for smaller files, opening takes much of the time of reading
 
-# By the name of the stage; other stages get the advice that holds for any.
+# Advice by the name of the stage; other stages get the advice that holds for any.
 _OF_STAGE = {
     "from disk": "copy the files to a disk of this host before training, or have fewer bytes an example",
     "read": "convert tables with --layout=blocks, which local files map into memory instead of reading",
@@ -32,7 +32,7 @@ def sections(
     """A table of the stages; then what was measured on which host, the verdict and the advice.
 
     Args:
-      origin: when, where and of which dataset the certificate is, by name.
+      origin: when, where and for which dataset the certificate was made, by name.
     """
     header = ("stage", "examples/s", "MB/s", "CPU µs/example", "bytes/example", "cores", "")
     rows = [[*_cells(line), "◀ limit" * (line is certificate.limiting)] for line in measured(certificate)]
@@ -43,7 +43,7 @@ def sections(
 
 
 def measured(certificate: Certificate) -> tuple[Line, ...]:
-    """The stages, all of them together, and together from the disk where that was measured."""
+    """The stages, all stages together and, where that was measured, all together from the disk."""
     uncached = [certificate.uncached] if certificate.uncached else []
     return (*certificate.stages, certificate.together, *uncached)
 
@@ -117,7 +117,7 @@ def _files(files: Residency | None) -> str | None:
 
 
 def _expected(host: OfSlice | None, name: str) -> str | None:
-    """Describes what a host of the slice would give: its own cores, at the CPU time that was measured."""
+    """Describes what a host of the slice would give: with its own cores, at the measured CPU time."""
     if host is None:
         return None
     rate = f"at least {host.examples_per_s:,.0f} examples/s on the {host.cores:,} cores of a host of {name}"

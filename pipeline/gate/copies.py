@@ -1,20 +1,21 @@
-"""Finds rows of a holdout that are copies of one row: copies are no further evidence."""
+"""Finds rows of a holdout that are copies of one row: copies add no evidence."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-_ROUNDED_BITS = 6  # of a float32: a row's place in its batch changes the last one or two of a prediction
+# Low bits of a float32: a row's place in its batch changes the last one or two of a prediction.
+_ROUNDED_BITS = 6
 
 
 def find_copies(
     labels: np.ndarray, beside: Sequence[np.ndarray], *, content: np.ndarray | None = None
 ) -> np.ndarray | None:
-    """Numbers the rows, int64 [n], so that copies have one number; None where there are no copies.
+    """Numbers the rows, int64 [n], so that copies have the same number; None where there are no copies.
 
     Copies are rows of the same label and the same content. Rows of few columns with few values repeat by
-    nature: the same predictions then come with other labels too. Such rows count each, or once if the whole
-    holdout is there several times.
+    nature: the same predictions then come with other labels too. Each of these rows counts; but they count
+    once if the whole holdout is repeated.
 
     Args:
       labels: [n] or [n, answers], numbers.
@@ -35,12 +36,12 @@ def find_copies(
     )
     group = np.unique(predicted, return_inverse=True)[1]
     _, pairs = np.unique(_mix([predicted, label]), return_index=True)
-    labels_of = np.bincount(group[pairs])[group[first]]  # how many come with a row's predictions
+    labels_of = np.bincount(group[pairs])[group[first]]  # how many labels come with a row's predictions
     of_one = np.where(labels_of > 1, np.gcd.reduce(counts), counts)
     if (of_one == 1).all():
         return None
     order = np.argsort(row, kind="stable")
-    place = np.empty(len(row), np.int64)  # among the rows that equal it
+    place = np.empty(len(row), np.int64)  # a row's number among the rows that equal it
     place[order] = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.unique(row * len(row) + place // of_one[row], return_inverse=True)[1]
 
@@ -60,7 +61,7 @@ def _is_certain(array: np.ndarray) -> np.ndarray:
 
 
 def _parts(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields uint64 [n] for each number of a row: equal where rows are."""
+    """Yields uint64 [n] for each number of a row; equal numbers give equal values."""
     array = np.asarray(array)
     if array.dtype.kind not in "fiub":
         yield np.unique(array, return_inverse=True)[1].astype(np.uint64)
@@ -71,7 +72,7 @@ def _parts(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _bits(column: np.ndarray) -> np.ndarray:
-    return (column + 0.0).view(f"u{column.itemsize}")  # 0.0: that of -0.0 is the same
+    return (column + 0.0).view(f"u{column.itemsize}")  # adding 0.0 gives -0.0 the bits of 0.0
 
 
 def _mix(parts: Iterator[np.ndarray] | Sequence[np.ndarray]) -> np.ndarray:

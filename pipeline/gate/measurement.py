@@ -13,7 +13,8 @@ from pipeline.gate.statistics.auc import Ranks, Resampled
 from pipeline.gate.statistics.estimates import Estimate, Means, Sample
 from pipeline.gate.statistics.shares import Shares
 
-_LEAST_OF_LABEL = 10  # with fewer rows of a class, its share in the holdout is chance, and no spread shows it
+# With fewer rows of a class, its share in the holdout is due to chance, and no spread shows it.
+_LEAST_OF_LABEL = 10
 _BY_CHANCE = 2  # if twice the rows are expected, 99.5% of all holdouts have enough (Poisson)
 
 
@@ -41,13 +42,15 @@ def measure(metric: Metric, sample: Sample, rules: GateRules) -> Measured:
 
 
 def improvement(measured: Measured, metric: Metric, model: str, over: str) -> Estimate:
-    """Returns how much better `model` is than `over`, in units of the metric; below 0 where it is worse."""
+    """Returns by how much `model` is better than `over`, in units of the metric; below 0 if it is worse."""
     return measured.difference(model, over) if metric.is_higher_better else measured.difference(over, model)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Obstacle:
-    """The reason why a sample is too small. `examples` like these would do; None where no number is known."""
+    """The reason why a sample is too small. `examples` says how many would be enough; None where no number is
+    known.
+    """
 
     reason: str
     examples: int | None
@@ -56,7 +59,8 @@ class Obstacle:
 def find_obstacle(sample: Sample, rules: GateRules, *, least: int) -> Obstacle | None:
     """Returns why the sample cannot be evaluated: too few rows, clusters, or rows of a label; else None.
 
-    Rows and clusters of unequal weight count as their effective number at equal weight, copies as one row.
+    Rows and clusters of unequal weight count as their effective number at equal weight; copies of a row count
+    as one.
     """
     found = _of_rows(sample, "", least) or _of_clusters(sample, "", rules)
     return found or (None if sample.labels is None else _of_labels(sample, rules))
@@ -65,13 +69,13 @@ def find_obstacle(sample: Sample, rules: GateRules, *, least: int) -> Obstacle |
 def _of_labels(sample: Sample, rules: GateRules) -> Obstacle | None:
     """Looks for a label that too few rows have.
 
-    Labels that have not arrived are all "no". On such rows a model that says "no" more often surely looks
-    better: nothing varies, so the spread of the rows does not show the error.
+    Where labels have not arrived yet, all are "no". On such rows, a model that says "no" more often looks
+    better for certain: nothing varies, so the spread of the rows does not show the error.
     """
     for count, whose, number, rate in sorted(_labels(sample)):
         is_plain = sample.weights is None and sample.clusters is None
         if is_plain and count >= _LEAST_OF_LABEL:
-            return None  # the others have more
+            return None  # the other labels have more rows
         is_other = number == _OTHERS
         own = sample.take(sample.labels != _frequent(sample) if is_other else sample.labels == number)
         found = _of_rows(own, whose, _LEAST_OF_LABEL) or _of_clusters(own, whose, rules)

@@ -8,7 +8,8 @@ import numpy as np
 
 from pipeline.base.errors import unknown_name
 
-_SMALLEST_PROBABILITY = 1e-7  # as training's loss: a wrong certainty costs 16 nats, not infinity
+# Like the loss in training: a certain but wrong prediction costs 16 nats, not infinity.
+_SMALLEST_PROBABILITY = 1e-7
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

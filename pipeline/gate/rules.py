@@ -21,17 +21,17 @@ class GateRules:
       metric: the one that decides; empty: log_loss for classes, mean_squared_error for values.
       rule: "superiority": better by more than chance; "non_inferiority": not worse by `margin` or more.
       margin: above 0 with non_inferiority, else 0.
-      confidence: of all intervals, which are two-sided. A model is better where its whole interval is: at
-        0.95, chance alone promotes an equal model in 2.5% of all cases.
+      confidence: the confidence of all intervals, which are two-sided. A model is better where its whole
+        interval is better: at 0.95, chance alone promotes an equal model in 2.5% of all cases.
       power: the chance that the reported number of deciding examples is enough.
-      slices: features; each value of one is a slice that is evaluated by itself.
+      slices: features; each value of a feature is a slice, which is evaluated by itself.
       slice_margin: how much worse a slice may be.
       least_slice: the fewest rows of a slice that is evaluated.
       least_rows: the fewest rows of a holdout that decides.
       least_clusters: the fewest clusters of a holdout, a slice, and each class of an area, where rows come in
         clusters. Rows and clusters of unequal weight count as their effective number at equal weight.
-      anchor_margin: how much worse than the anchor a model may be, so that many small steps down end; None:
-        twice `margin`.
+      anchor_margin: how much worse than the anchor a model may be; it ends a series of small steps down.
+        None: twice `margin`.
       floors: metric → the worst value of a model that has no champion to beat.
       clustered_by: the feature whose equal values are one cluster; empty: rows are independent.
       resamples, seed: those of the bootstrap.
@@ -163,7 +163,7 @@ def rules_error(
     return InputError(f"rule '{name}' of the gate", received=received, expected=expected, action=action)
 
 
-# --- Reuse: each further evaluation on the same holdout gives chance another try.
+# --- Reuse: with each further evaluation on the same holdout, a model is more likely to pass by chance.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,9 +172,9 @@ class Reuse:
 
     Attributes:
       count: challengers that were evaluated before on rows of this holdout.
-      luck: an upper bound of the chance that one or more of them, or this one, is promoted without merit:
-        1 - (1 - a)ⁿ, where a is half of what the confidence leaves open. Z. Šidák, "Rectangular confidence
-        regions for the means of multivariate normal distributions" (1967).
+      luck: an upper bound of the chance that one or more of them, or this one, is promoted without merit: 1 -
+        (1 - a)ⁿ, where a is half of (1 - confidence). Z. Šidák, "Rectangular confidence regions for the means
+        of multivariate normal distributions" (1967).
     """
 
     count: int
@@ -183,7 +183,7 @@ class Reuse:
 
     @staticmethod
     def of(count: int, rules: GateRules) -> "Reuse":
-        """Raises InputError where `count` is not a whole number from 0 on."""
+        """Makes the reuse; raises InputError where `count` is not a whole number of at least 0."""
         if not (is_number(count, numbers.Integral) and count >= 0):
             raise InputError(
                 "reuse of the holdout",

@@ -85,7 +85,9 @@ class Scored:
         return ~wrong
 
     def take(self, rows: np.ndarray, *, without: str = "") -> "Scored":
-        """Returns some rows, indices or bool [n], without one of the models where it is named."""
+        """Returns some rows, which are indices or bool [n]; leaves out the model `without`, if it is
+        named.
+        """
         kept = {name: getattr(self, name) for name in ("labels", "weights", "clusters", "content")}
         return dataclasses.replace(
             self,
@@ -155,7 +157,7 @@ class Scored:
 # --- Checks of single arrays. Each raises InputError, which names the first bad row.
 
 
-# The largest number in datasets and exports. Sums of its fourth powers do not overflow.
+# The largest number in datasets and exports. Sums of fourth powers of it do not overflow.
 _LARGEST = float(np.finfo(np.float32).max)
 _ROUNDING = 1e-5  # a softmax may exceed 1 by so much
 _OFF_ONE = 0.02  # a sum of probabilities may differ from 1 by so much: bfloat16 has 8 bits
@@ -199,7 +201,7 @@ def faults_of_probabilities(
     outside = (array < -_ROUNDING) | (array > 1 + _ROUNDING)
     yield outside.reshape(len(array), -1).any(axis=1), "probabilities from 0 to 1"
     if len(shape) == 2:
-        with np.errstate(invalid="ignore"):  # infinities of two signs
+        with np.errstate(invalid="ignore"):  # infinities of both signs give NaN
             sums = array.sum(axis=1, dtype=np.float64)
         yield np.abs(sums - 1) > _OFF_ONE, "probabilities that add up to 1"
 
@@ -233,7 +235,9 @@ def check_classes(name: str, array: np.ndarray, number: int) -> None:
 
 
 def check_prior(value: float | np.ndarray | None, number: int) -> None:
-    """Checks rates of `number` classes, or of the positive one of two; a mean where `number` is 0."""
+    """Checks the rates of `number` classes, or the rate of the positive class of two; if `number` is 0, a
+    mean.
+    """
     if value is None:
         return
     shape = np.shape(value)
@@ -282,16 +286,16 @@ def _finite(name: str, array: np.ndarray) -> None:
 
 
 def _beyond(name: str, array: np.ndarray) -> np.ndarray:
-    """Returns which rows hold what is no number, or one beyond float32, bool [n]."""
+    """Returns which rows hold NaN, or a number beyond float32, bool [n]."""
     array = np.asarray(array)
     if array.dtype.kind in "OUSTMmc":
         raise _error(name, f"an array of {array.dtype}", "an array of numbers")
-    beyond = ~(np.abs(array) <= _LARGEST)  # NaN too
+    beyond = ~(np.abs(array) <= _LARGEST)  # true for NaN too
     return beyond.reshape(len(array), -1).any(axis=1)
 
 
 def _none(name: str, array: np.ndarray, wrong: np.ndarray, expected: str) -> None:
-    """Raises InputError if a row is wrong; `wrong` is bool [n]."""
+    """Raises InputError if a row is wrong, as `wrong`, bool [n], says."""
     if wrong.any():
         row = int(np.argmax(wrong))
         value = _format(np.asarray(array)[row : row + 1].tolist()[0])
@@ -317,19 +321,19 @@ def _error(
 # --- Scores as statistics need them: the rows that count, and a column for each model and metric.
 
 
-PRIOR = "prior"  # the model that knows no features
+PRIOR = "prior"  # name of the model that knows no features
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Rows of a weight above 0.
+    """Rows with a weight above 0.
 
     Attributes:
       labels: int64 classes or float64 values, [n]; of several answers an example [n, answers].
       predictions: by model, [n, classes] or [n, answers], or float64 [n]; also those of the prior where
         there is no champion.
       weights: float64 [n], 1 at most; None where all rows count the same.
-      rates: by class, its rate in training; NaN: not known; empty for a regression.
+      rates: the rate of each class in training; NaN: not known; empty for a regression.
       clusters: int64 [n], from 0 on; None: rows are independent.
       are_copies: whether clusters are copies of one row each.
       kept: bool [all rows], True where the weight is above 0.

@@ -29,7 +29,7 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
-    """The gain of the challenger on another model; below 0 where it is worse.
+    """The challenger's gain over another model; below 0 where it is worse.
 
     The interval is two-sided, as is `p`, the p-value of no difference.
     """
@@ -89,7 +89,9 @@ PASSED, FAILED, OPEN = "passed", "failed", "open"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check. `examples`: how many would decide an open one; None where no such number is known."""
+    """One check. `examples`: how many examples would decide an open check; None where no such number is
+    known.
+    """
 
     name: str
     outcome: Literal["passed", "failed", "open"]
@@ -106,7 +108,9 @@ def holdout_check(obstacle: Obstacle) -> Check:
 def baseline_check(
     metric: Metric, measured: Measured, over: str, *, allowed: float, rows: int, rules: GateRules
 ) -> Check:
-    """Checks that the challenger is better than `over`, or not worse by `allowed` where that is above 0."""
+    """Checks that the challenger is better than `over`, or, if `allowed` is above 0, not worse by
+    `allowed`.
+    """
     estimate = improvement(measured, metric, CHALLENGER, over=over)
     low, high = estimate.interval(rules.confidence)
     outcome = PASSED if low > -allowed else FAILED if high < -allowed else OPEN
@@ -124,7 +128,9 @@ def baseline_check(
 
 
 def format_difference(estimate: Estimate, rules: GateRules) -> str:
-    """Formats as `better by 0.0123 (95% interval +0.0051 to +0.0195, p 0.0008)`; + is always better."""
+    """Formats a difference, such as `better by 0.0123 (95% interval +0.0051 to +0.0195, p 0.0008)`; + is
+    always better.
+    """
     low, high = estimate.interval(rules.confidence)
     how = "better" if estimate.value > 0 else "worse"
     amount = f"{how} by {abs(estimate.value):.3g}" if estimate.value else "no difference"
@@ -157,21 +163,21 @@ def floor_checks(results: Sequence[MetricResult], rules: GateRules) -> Iterator[
 
 KEPT, REGRESSED, NOT_EVALUATED = "no regression", "regression", "not evaluated"
 
-# --- Slices: the challenger may be worse on none of them.
+# --- Slices: the challenger must not be worse on any of them.
 
-_SMALL_LISTED = 50  # slices of a feature with too few rows: ids have millions
+_SMALL_LISTED = 50  # listed slices of a feature that have too few rows: ids have millions
 _NAME = 80  # characters of a value in a sentence
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SliceResult:
-    """The metric that decides, on the rows where `feature` is `value`.
+    """The deciding metric on the rows where `feature` is `value`.
 
     Attributes:
       values: those of challenger and champion; empty where there are too few rows.
       difference: how much better the challenger is; None where the slice was not evaluated.
       p: the p-value of the hypothesis that the challenger is worse by no more than the slice's margin:
-        one-sided and doubled, as intervals have two sides; None as above.
+        one-sided and doubled, because intervals have two sides; None as above.
       p_holm: the same, corrected for the number of slices that were evaluated.
       reason: why it was not evaluated, or what was found.
     """
@@ -189,7 +195,7 @@ class SliceResult:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Slices:
-    """Results of slices. `left_out` counts by feature the too small slices that are not in `results`."""
+    """Results of slices. `left_out` counts, by feature, slices that are too small and not in `results`."""
 
     results: tuple[SliceResult, ...]
     left_out: Mapping[str, int]
@@ -267,7 +273,7 @@ def _too_small(part: _Part, rules: GateRules) -> SliceResult:
 
 
 def _evaluated(metric: Metric, part: _Part, sample: Sample, rules: GateRules) -> SliceResult:
-    """Evaluates one slice of enough rows, before Holm's correction."""
+    """Evaluates one slice that has enough rows, before Holm's correction."""
     own = sample.take(part.rows)
     measured = measure(metric, own, rules)
     models = [model for model in (CHALLENGER, CHAMPION) if model in own.columns]

@@ -1,4 +1,4 @@
-"""The gate: one decision about a challenger, with the numbers that it rests on."""
+"""The gate: one decision about a challenger, with the numbers on which it rests."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,13 +37,14 @@ class Verdict:
 
     Attributes:
       reasons: a sentence for each check that led to the decision.
-      metric: the name of the one that decides.
-      rows: how many of the holdout have a weight above 0.
-      clusters: in how many clusters they are; None where rows are independent.
-      distinct: how many are no copies of another one; None where none are.
+      metric: the name of the deciding metric.
+      rows: how many rows of the holdout have a weight above 0.
+      clusters: the number of clusters of these rows; None where rows are independent.
+      distinct: the number of rows without copies of other rows; None where there are no copies.
       is_first: whether there was no champion, so that the model had to beat the floors and the prior.
       checks: all of them, also those that did not lead to the decision.
-      examples: how many would decide where the decision is open; None where it is not, or no number is known.
+      examples: how many examples would decide, where the decision is open; None if it is not, or no number is
+        known.
     """
 
     decision: Literal["PROMOTE", "REJECT", "UNDECIDED"]
@@ -119,10 +120,11 @@ def evaluate(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
 
 
 def _with_numbers(scored: Scored) -> tuple[Scored, list[str]]:
-    """Returns the rows for which champion and anchor give numbers, and a sentence for each that does not.
+    """Returns the rows for which champion and anchor give numbers, and a sentence for each of the two that
+    lacks some.
 
-    A model that gives none for most rows, or most rows of a class, is left out: it must not keep its place
-    for what nothing can be compared with.
+    A model that gives none for most rows, or for most rows of a class, is left out: it must not keep its
+    place because nothing can be compared with it.
     """
     notes = []
     for model in (CHAMPION, ANCHOR):

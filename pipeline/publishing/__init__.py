@@ -1,5 +1,5 @@
-"""Publishes versions of a model, never half there: `DIRECTORY/<integer>/`, as TensorFlow Serving has them.
+"""Publishes versions of a model, each as a whole: `DIRECTORY/<integer>/`, as TensorFlow Serving expects them.
 
-May import data. Start with publish.py, which writes; versions.py reads, and is all that a reader needs.
-Names that Serving passes over hold the rest: `.staging-…`, `.quarantine/`, `.collected-…`, `.journal.json`.
+May import data. Start with publish.py, which writes; versions.py reads, and is all that a reader needs. The
+rest has names that Serving skips: `.staging-…`, `.quarantine/`, `.collected-…`, `.journal.json`.
 """

@@ -1,7 +1,8 @@
-"""`.journal.json`: every version that ever was, and the renames that are decided and perhaps not done.
+"""`.journal.json` holds every version that ever existed, and the renames that are decided but perhaps not
+done.
 
-It is written before anything is renamed, so that the next process finishes what a killed one began. And no
-number is given twice, though its version may have been taken back or collected.
+It is written before anything is renamed, so that the next process finishes what a killed one began. It also
+makes sure that no number is given twice, even if its version was taken back or collected.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ UNRECORDED = f"it lies in {QUARANTINE}, and the journal does not say why"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Known:
-    """A version that was published once."""
+    """A version that was once published."""
 
     cycle: str  # empty where it is unknown
     at: str = ""  # the time of publication, ISO 8601
@@ -124,7 +125,7 @@ def _journal(document: Mapping) -> Journal:
 def _found(directory: pathlib.Path, journal: Journal) -> dict[int, Known]:
     """Returns all known versions, also those in the directory that the journal does not name.
 
-    They come from a copy of the directory without the journal, or by hand.
+    Such versions come from a copy of the directory without the journal, or were added by hand.
     """
     unknown = [number for number in versions.numbers(directory) if number not in journal.known]
     return {**{number: _known(directory / str(number)) for number in unknown}, **journal.known}
@@ -143,7 +144,7 @@ def _unrecorded(directory: pathlib.Path, journal: Journal) -> dict[int, Known]:
 
 
 def _known(path: pathlib.Path) -> Known:
-    """Reads what the version says of itself."""
+    """Reads what the version says about itself."""
     try:
         document = versions.read(path)
     except InputError:

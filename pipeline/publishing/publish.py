@@ -20,7 +20,7 @@ from pipeline.publishing import journal as journal_lib
 from pipeline.publishing import staging, versions
 from pipeline.publishing.journal import Journal
 
-_CYCLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # it is part of a folder's name
+_CYCLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # the cycle is part of a folder's name
 _DAMAGED = "its files are not those that were published"
 
 
@@ -104,7 +104,7 @@ def rollback(directory: pathlib.Path, *, to: int, reason: str, at: str) -> int:
 
 
 def give_up(directory: pathlib.Path, *, at: str) -> list[int]:
-    """Moves all versions to .quarantine, where none is sound; returns them. Their cycles may come again.
+    """If no version is sound, moves all to .quarantine; returns them. Their cycles may be published again.
 
     Raises:
       InputError: a version is sound.
@@ -135,7 +135,7 @@ def collect(directory: pathlib.Path, *, keep: int, protected: Collection[int] = 
             action="Correct it.",
         )
     with staging.settled(directory) as journal:
-        journal_lib.save(directory, journal)  # what is removed is known afterwards
+        journal_lib.save(directory, journal)  # saved first, so that removed versions are known afterwards
         there = versions.versions(directory)
         ours = {number for number, known in journal.known.items() if known.cycle}
         oldest_kept = there[-keep:][0] if there else 0
@@ -155,7 +155,7 @@ def quarantined(directory: pathlib.Path) -> dict[str, str]:
 
 
 def set_aside(directory: pathlib.Path) -> set[int]:
-    """Returns the versions that were taken back, or passed over when an older one was published again."""
+    """Returns the versions that were taken back, or set aside when an older one was published again."""
     return {number for number, known in journal_lib.load(directory).known.items() if known.aside}
 
 
@@ -165,7 +165,8 @@ def _publish_again(
     """Publishes the bytes of version `to` as the next one, and sets aside those between; returns the number.
 
     Args:
-      barred: whether the cycles between, but for that of `to`, may never be published again.
+      barred: whether the cycles of the versions between, except the cycle of `to`, may never be published
+        again.
     """
     above, number = journal.above(to), journal.next_version
     with staging.staged_folder(directory, f"version-{number}") as staged:
@@ -217,7 +218,7 @@ def _check_cycle(cycle: str) -> None:
 
 
 def _check_number(directory: pathlib.Path, number: int) -> None:
-    """Raises InputError for a number that no server reads."""
+    """Raises InputError for a number that no server can read."""
     if number > versions.LARGEST:
         raise InputError(
             f"versions in {directory}",

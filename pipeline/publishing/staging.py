@@ -1,8 +1,8 @@
 """Writes to a serving directory: locks it, stages versions, and makes them appear and disappear whole.
 
 One process writes at a time, and first finishes what a killed one began. A version is staged in a folder that
-TensorFlow Serving ignores, is written to the disk whole, and gets its number by a rename that the journal
-records. Before it is deleted, it is renamed, too.
+TensorFlow Serving ignores, is written to the disk as a whole, and gets its number by a rename that the
+journal records. Before it is deleted, it is renamed, too.
 """
 
 import contextlib
@@ -53,7 +53,8 @@ def commit(directory: pathlib.Path, journal: Journal) -> Journal:
 def move_away(directory: pathlib.Path, journal: Journal) -> Journal:
     """Commits; where there is no room for the journal, makes the moves without it, and raises.
 
-    Only moves to .quarantine use it. They need no journal, so a bad version goes even on a full disk.
+    Only moves to .quarantine use it. They need no journal, so a bad version can be removed even on a full
+    disk.
     """
     try:
         return commit(directory, journal)
@@ -185,6 +186,6 @@ def _translate_full_disk(directory: pathlib.Path) -> Iterator[None]:
         raise disk_full(
             f"versions in {directory}",
             room_for="another version",
-            action="Make room: nothing half is there, and the same command may run again.",
+            action="Make room; nothing is left half done, and the same command may run again.",
             kind=TryAgainError,
         ) from None

@@ -15,21 +15,21 @@ from pipeline.base.errors import InputError
 
 FORMAT = "penstock.publication/1"
 FILE_NAME = "publication.json"
-LARGEST = 2**63 - 1  # TensorFlow Serving reads versions as int64, and passes over what does not fit
+LARGEST = 2**63 - 1  # TensorFlow Serving reads versions as int64, and skips larger numbers
 _NUMBER = re.compile("[0-9]+")
 _INDENT = 2
 
 
 def versions(directory: pathlib.Path) -> list[int]:
-    """Returns the published versions, ascending: those with all files in their published sizes.
+    """Returns the published versions, ascending: those whose files all have their published sizes.
 
-    A damaged one is left out; TensorFlow Serving goes by the number alone, and would load it. `check` reads
+    A damaged one is left out; TensorFlow Serving looks only at the number, and would load it. `check` reads
     the bytes too.
     """
     while True:
         before = numbers(directory)
         whole = [number for number in before if _is_whole(directory, number)]
-        # Meanwhile newer ones may have replaced all of them.
+        # In the meantime, newer versions may have replaced all of them.
         if numbers(directory) == before:
             return whole
 
@@ -44,7 +44,7 @@ def path_of(directory: pathlib.Path, version: int) -> pathlib.Path:
 
 
 def numbers(directory: pathlib.Path) -> list[int]:
-    """Returns every number that TensorFlow Serving finds there, ascending, whatever it holds."""
+    """Returns every number that TensorFlow Serving finds there, ascending, whatever the folder holds."""
     names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
     found = {int(name) for name in names if _NUMBER.fullmatch(name)}
     return sorted(number for number in found if number <= LARGEST)
@@ -57,7 +57,7 @@ def published(directory: pathlib.Path, version: int) -> dict:
     `rolled_back` (`from`, `to`, `reason`) where old bytes were published again.
 
     Raises:
-      InputError: it is missing, altered, or that of another version.
+      InputError: it is missing, altered, or belongs to another version.
     """
     path = path_of(directory, version)
     document = read(path)
@@ -158,7 +158,7 @@ def _check_types(document: Mapping) -> None:
 
 
 def damaged(path: pathlib.PurePath, received: str, expected: str) -> InputError:
-    """Returns the error of a file that is not as it was published."""
+    """Returns the error for a file that is not as it was published."""
     return InputError(
         f"published file {path}",
         received=received,

@@ -19,7 +19,7 @@ _DIGIT = 7.0  # pixels of text of 12
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Axes:
-    """Maps data in `x_range` × `y_range` to pixels; equal ends of a range are widened."""
+    """Maps data in `x_range` × `y_range` to pixels; if both ends of a range are equal, it is widened."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
@@ -35,12 +35,12 @@ class Axes:
         object.__setattr__(self, "y_range", _widened(self.y_range))
 
     def x(self, values: float | np.ndarray) -> float | np.ndarray:
-        """Pixels from the left of data, a number or float64 [n]."""
+        """Pixels from the left, for data: a number or float64 [n]."""
         low, high = self.x_range
         return self.left + (values - low) / (high - low) * (self.width - self.left - self.right)
 
     def y(self, values: float | np.ndarray) -> float | np.ndarray:
-        """Pixels from the top of data, a number or float64 [n]."""
+        """Pixels from the top, for data: a number or float64 [n]."""
         low, high = self.y_range
         return (
             self.height - self.bottom - (values - low) / (high - low) * (self.height - self.top - self.bottom)
@@ -79,7 +79,7 @@ class Axes:
             )
             for tick, label in zip(at, tick_labels(at, y_format, _Y_LABEL), strict=True)
         ]
-        # Above its axis, not along it, where long tick labels would run into it.
+        # The title is above the axis, not along it, where it would run into long tick labels.
         name = text(y_title, x=4, y=10, style="title") if y_title else None
         return join(
             *lines, *self._labels(ticks(self.x_range, wanted=5), x_format), self._title(x_title), name
@@ -112,7 +112,7 @@ class Axes:
 
 
 def text(content: object, *, x: float, y: float, style: str, **attributes: object) -> Markup:
-    """A text of a picture; `style` is a class of the page's style sheet."""
+    """A text in a picture; `style` is a class of the page's style sheet."""
     return tag("text", content, x=x, y=y, class_=style, **attributes)
 
 
@@ -127,13 +127,15 @@ def ticks(bounds: tuple[float, float], wanted: int = 4) -> list[float]:
 
 
 def label_room(y_range: tuple[float, float], y_format: Callable[[float], str]) -> float:
-    """Pixels to the left of an axis: the same for all axes, or more for ticks of many digits."""
+    """Pixels to the left of an axis: the same for all axes, or more if ticks have many digits."""
     labels = tick_labels(ticks(_widened(y_range)), y_format, _Y_LABEL)
     return max(Axes.left, 12.0 + _DIGIT * max(map(len, labels), default=0))
 
 
 def finite_range(*arrays: Sequence[float], margin: float = 0.0) -> tuple[float, float]:
-    """Smallest and largest finite value, `margin` of their distance farther out; (0, 1) if there is none."""
+    """Smallest and largest finite value, moved apart by `margin` of their distance; (0, 1) if there is
+    none.
+    """
     values = np.concatenate([_array(values) for values in arrays]) if arrays else np.empty(0)
     values = values[np.isfinite(values)]
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
@@ -168,7 +170,7 @@ def _array(values: Sequence[float]) -> np.ndarray:
 
 def _widened(bounds: tuple[float, float]) -> tuple[float, float]:
     low, high = bounds
-    # Also where the ends differ by rounding only: there would be no tick between them.
+    # True also where the ends differ only by rounding, because there would be no tick between them.
     if abs(high - low) > 1e-9 * max(abs(low), abs(high)):
         return low, high
     margin = abs(low) * 0.1 or 0.5

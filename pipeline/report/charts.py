@@ -11,13 +11,13 @@ from pipeline.report.axes import Axes, finite_range, label_room, text, ticks
 from pipeline.report.html import Markup, join, tag
 from pipeline.report.section import Figure
 
-MAX_POINTS = 300  # more than a figure has pixels for
-BINS = 24  # of a histogram
-_CLASS_CHARACTERS = 9  # of a class, beside the confusion matrix
+MAX_POINTS = 300  # points of a line; a figure has no pixels for more
+BINS = 24  # bins of a histogram
+_CLASS_CHARACTERS = 9  # characters of a class's name, beside the confusion matrix
 _HISTOGRAM = (144, 30)
 _MATRIX = 420.0
-_MAX_LABELLED = 20  # classes beyond which neither counts nor names fit
-_LONGEST_LABEL = 26  # characters left of a row
+_MAX_LABELLED = 20  # with more classes, neither counts nor names fit
+_LONGEST_LABEL = 26  # characters to the left of a row
 _MARGIN = 0.04  # part of a range that is left free around the drawing
 
 
@@ -42,7 +42,7 @@ def line_chart(
 ) -> Figure | None:
     """Lines over whole numbers, such as steps, at most MAX_POINTS each (means of neighbours beyond that).
 
-    None where there is no point. The legend has the last value of each line, which the eye looks for.
+    None where there is no point. The legend has the last value of each line, for which readers look.
     """
     drawn = [_thinned(one) for one in series if len(one.xs)]
     if not drawn:
@@ -75,7 +75,7 @@ def roc_curve(
 
 
 def predicted_vs_actual(pairs: Sequence[tuple[float, float]]) -> Figure:
-    """A dot an example, over the line on which the prediction is exact; pairs are (predicted, actual)."""
+    """A dot for each example, over the line of exact predictions; pairs are (predicted, actual)."""
     predicted, actual = np.asarray(pairs, dtype=np.float64).reshape(-1, 2).T
     bounds = finite_range(predicted, actual, margin=_MARGIN)
     axes = Axes(x_range=bounds, y_range=bounds, height=340.0)
@@ -91,7 +91,7 @@ def predicted_vs_actual(pairs: Sequence[tuple[float, float]]) -> Figure:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A number with its interval; `style`: first, second, or wrong for what is worse."""
+    """A number with its interval. `style` is first or second, or wrong if it is worse."""
 
     label: str
     low: float
@@ -101,7 +101,9 @@ class Interval:
 
 
 def interval_chart(title: str, intervals: Sequence[Interval], *, x_title: str) -> Figure | None:
-    """Intervals below each other: the eye sees which of them reach the dashed 0. None where none is known."""
+    """Intervals below each other, which show at a glance which of them reach the dashed 0. None where none is
+    known.
+    """
     drawn = [each for each in intervals if np.isfinite([each.low, each.value, each.high]).all()]
     if not drawn:
         return None
@@ -133,15 +135,15 @@ def row_label(axes: Axes, at: int, label: str) -> Markup:
 def confusion_matrix(counts: np.ndarray, classes: Sequence[str]) -> Figure:
     """Rows are actual classes, columns predicted ones; a cell's colour is the cube root of its row's share.
 
-    The cube root keeps a class visible that is mistaken once in a hundred. Up to 20 classes, counts are
-    written into the cells; beyond, only cells that are not zero are drawn, each with a hint.
+    With the cube root, a class that is mistaken once in a hundred stays visible. Up to 20 classes, counts are
+    written into the cells; with more classes, only cells that are not zero are drawn, each with a hint.
 
     Args:
       counts: int64 [classes, classes], (actual, predicted).
     """
     names = [formats.shortened(name, _CLASS_CHARACTERS) for name in classes[:_MAX_LABELLED]]
     is_labelled = len(names) == len(classes)
-    longest = 7.0 * max(map(len, names))  # pixels: a character of 12 takes 7
+    longest = 7.0 * max(map(len, names))  # pixels: a character of 12 pixels is 7 wide
     left = 36.0 + longest if is_labelled else 24.0
     side, bounds = _MATRIX - left, (0.0, float(len(classes)))
     is_tilted = longest * len(classes) > side
@@ -190,7 +192,7 @@ def _counts(axes: Axes, counts: np.ndarray) -> Iterator[Markup]:
     cell = axes.x(1.0) - axes.x(0.0)
     size = max(6.0, min(15.0, cell * 0.5, cell * 1.4 / len(f"{counts.max():,}")))
     for row, column, share in _shares(counts):
-        # White on the strong colours, ink on the pale ones.
+        # Text is white on strong colours, and dark on pale ones.
         shade = "count strong" if math.cbrt(share) > 0.6 else "count"
         place = {"x": axes.x(column + 0.5), "y": axes.y(row + 0.5) + size * 0.35}
         number = f"{counts[row, column]:,}"
@@ -223,10 +225,10 @@ class Bins:
 
 
 def equal_bins(quantiles: Sequence[float], bins: int = BINS) -> Bins:
-    """Equally wide bins, from the boundaries of equally filled ones.
+    """Equally wide bins, computed from the boundaries of equally filled ones.
 
     They reach half the inner spread beyond the outermost inner boundaries, like the whiskers of a box plot,
-    so that one outlier does not press all bars into one.
+    so that one outlier does not squeeze all bars into one.
     """
     bounds = np.asarray(quantiles, dtype=np.float64)
     reach = 0.5 * (bounds[-2] - bounds[1])
@@ -237,7 +239,7 @@ def equal_bins(quantiles: Sequence[float], bins: int = BINS) -> Bins:
     starts, ends = bounds[:-1, None], bounds[1:, None]  # (quantile bins, 1)
     widths = np.maximum(ends - starts, np.finfo(np.float64).tiny)
     covered = np.clip(np.minimum(ends, edges[1:]) - np.maximum(starts, edges[:-1]), 0, None) / widths
-    # A boundary that repeats is one value held by many examples: all of it falls into one bin.
+    # A boundary that repeats is one value of many examples, all of which fall into one bin.
     points = (starts == ends)[:, 0]
     home = np.clip(np.searchsorted(edges, bounds[:-1], side="right") - 1, 0, bins - 1)
     inside = (bounds[:-1] >= low) & (bounds[:-1] <= high)
@@ -299,7 +301,7 @@ def _key(style: str) -> Markup:
 
 
 def _whole(tick: float) -> str:
-    """Nothing at a tick between whole numbers."""
+    """Formats a tick at a whole number; other ticks get no label."""
     return formats.number(tick) if tick.is_integer() else ""
 
 

@@ -1,4 +1,6 @@
-"""Compares two computations of the same numbers: rows, arrays, and many of them with the worst named."""
+"""Compares two computations of the same numbers: rows, arrays, or many arrays, of which it names the
+worst.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,8 +15,8 @@ class Difference:
     """The difference of one thing, such as a layer's outputs.
 
     Attributes:
-      errors: by what was compared, as `relative_error` gives them.
-      tolerances: the most that each may be.
+      errors: errors by the name of what was compared, as `relative_error` gives them.
+      tolerances: the largest allowed value of each error.
     """
 
     name: str
@@ -23,7 +25,9 @@ class Difference:
 
     @property
     def excess(self) -> float:
-        """The largest error as a multiple of its tolerance; above 1: it differs. NaN counts as infinite."""
+        """The largest error as a multiple of its tolerance; above 1, the two differ. NaN counts as
+        infinite.
+        """
         ratios = [self.errors[key] / self.tolerances[key] for key in self.errors]
         return max((ratio if ratio == ratio else np.inf for ratio in ratios), default=0.0)
 
@@ -33,10 +37,10 @@ class Comparison:
     """Two ways of computing, compared.
 
     Attributes:
-      name: in two words or so.
+      name: a name of about two words.
       what: the two computations that were compared.
       differences: the worst first.
-      skipped: why there was nothing to compare; empty where there was.
+      skipped: the reason why nothing was compared; empty where something was.
       advice: what to do where they differ.
     """
 
@@ -48,12 +52,12 @@ class Comparison:
 
     @property
     def found(self) -> Sequence[Difference]:
-        """The differences that are larger than they may be."""
+        """The differences that are larger than allowed."""
         return [each for each in self.differences if each.excess > 1]
 
 
 def comparison(name: str, what: str, differences: Sequence[Difference], *, advice: str) -> Comparison:
-    """Returns a comparison with its differences in order."""
+    """Returns a comparison with its differences in order, the worst first."""
     ordered = tuple(sorted(differences, key=lambda each: -each.excess))
     return Comparison(name=name, what=what, differences=ordered, advice=advice)
 
@@ -61,7 +65,7 @@ def comparison(name: str, what: str, differences: Sequence[Difference], *, advic
 def relative_error(found: np.ndarray, exact: np.ndarray) -> float:
     """‖found − exact‖ / ‖exact‖, Euclidean, in float64, over all elements.
 
-    0 where both are 0 everywhere; infinite where only `exact` is, or where one is not finite.
+    It is 0 if both are 0 everywhere; infinite if only `exact` is 0, or if one of them is not finite.
     """
     one, other = np.asarray(found, np.float64).ravel(), np.asarray(exact, np.float64).ravel()
     if np.array_equal(one, other) and np.isfinite(one).all():
@@ -72,14 +76,14 @@ def relative_error(found: np.ndarray, exact: np.ndarray) -> float:
 
 
 def largest_difference(found: np.ndarray, expected: np.ndarray) -> float:
-    """Returns the largest |found − expected| in float64; 0 of empty arrays, NaN where one holds NaN."""
+    """Returns the largest |found − expected| in float64; 0 for empty arrays, NaN if one of them holds NaN."""
     return float(np.max(np.abs(np.asarray(found, np.float64) - expected), initial=0.0))
 
 
 def differing_rows(
     found: np.ndarray, expected: np.ndarray, *, allowed: np.ndarray | float | None = None
 ) -> np.ndarray:
-    """Returns the rows that differ, bool [n]; all where the shapes do.
+    """Returns the rows that differ, bool [n]; all rows if the shapes differ.
 
     Args:
       found, expected: [n, …].
@@ -117,11 +121,11 @@ class Agreement:
 # --- Comparisons as sections for a terminal, and as JSON.
 
 
-_MOST = 5  # values shown that agree; all values that differ are shown
+_MOST = 5  # values that agree and are shown; all values that differ are shown
 
 
 def section(comparison: Comparison) -> Section:
-    """The comparison as a section: all values that differ, and the worst that agree."""
+    """The comparison as a section: all values that differ, and the worst of those that agree."""
     if comparison.skipped:
         return Section(title=f"{comparison.name:<14} not compared: {comparison.skipped}")
     found = comparison.found

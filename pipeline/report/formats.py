@@ -28,7 +28,7 @@ def number(value: float | None) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Three digits, and all of those before the point: 1,234  12.3  0.00123."""
+    """Three digits, or more if there are more before the point: 1,234 12.3 0.00123."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -46,7 +46,7 @@ def fraction(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """One decimal, but never 0.0 % or 100.0 % for what is not exactly that."""
+    """A percentage with one decimal; 0.0 % and 100.0 % are only used for exact values."""
     if value is None or not math.isfinite(value):
         return number(value)
     if value in (0, 1):

@@ -1,4 +1,4 @@
-"""Sections as one HTML page that needs nothing but itself and runs nothing, whatever a value holds."""
+"""Sections as one HTML page that needs no other file, and runs no code, whatever a value holds."""
 
 import html
 import itertools
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pipeline.report.section import Cell, Code, Facts, Figure, Finding, Folded, Note, Section, Table, Tiles
 
 _STYLE = pathlib.Path(__file__).parent / "style.css"
-_MOST_DENSE = 24  # facts that are shown at once, where there may be many
+_MOST_DENSE = 24  # facts that are shown at once, if there are many
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -21,7 +21,7 @@ class Markup(str):
 def tag(name: str, *children: object, **attributes: object) -> Markup:
     """`<name attributes>children</name>`; every child and attribute that is not Markup is escaped.
 
-    Underscores in attribute names become dashes (`stroke_width`), a trailing one falls away (`class_`).
+    Underscores in attribute names become dashes (`stroke_width`), a trailing one is removed (`class_`).
     Children and attributes that are None are left out; floats are cut to a tenth, enough for a pixel.
     """
     opening = "".join(
@@ -38,7 +38,7 @@ def join(*children: object) -> Markup:
 
 
 def escape(value: object) -> Markup:
-    """Markup as it is, a Cell as markup, any other value as text that cannot become a tag."""
+    """Returns Markup unchanged, a Cell as markup, and any other value as text that cannot become a tag."""
     if isinstance(value, Markup):
         return value
     if isinstance(value, Cell):
@@ -49,7 +49,7 @@ def escape(value: object) -> Markup:
 
 
 def page(head: Section, sections: Iterable[Section | None]) -> Markup:
-    """The whole page; the title of `head` is also that of the document."""
+    """The whole page; the title of `head` is also the title of the document."""
     meta = Markup(
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -61,7 +61,7 @@ def page(head: Section, sections: Iterable[Section | None]) -> Markup:
 
 
 def style() -> Markup:
-    """The style sheet of all pages and figures, light or dark as its reader is."""
+    """The style sheet of all pages and figures, light or dark like the reader's settings."""
     return tag("style", Markup(_STYLE.read_text()))
 
 
@@ -79,7 +79,7 @@ def _section(section: Section) -> Markup:
 
 
 def _kind(part: object) -> type | None:
-    """Returns the key by which parts stand together."""
+    """Returns the key of a part; neighbours with the same key are put together."""
     if isinstance(part, Finding):
         return Finding
     return Figure if isinstance(part, Figure | tuple) else None

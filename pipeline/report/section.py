@@ -1,4 +1,6 @@
-"""A section of a report: findings, facts, tables, figures and paragraphs below a title, however rendered."""
+"""A section of a report: findings, facts, tables, figures and paragraphs below a title. Other modules render
+it.
+"""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -17,10 +19,10 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Text that a page links, styles or explains; a terminal shows the text alone."""
+    """Text that a page links, styles or explains; a terminal shows only the text."""
 
     text: object
-    note: str = ""  # in small letters beside or below it
+    note: str = ""  # a note in small letters beside or below the text
     link: str | None = None
     style: str | None = None  # a class of the page's style sheet
 
@@ -30,10 +32,11 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Names with their values, one a line; those whose value is None or empty are left out.
+    """Names with their values, one on each line; names whose value is None or empty are left out.
 
     Attributes:
-      is_dense: whether they are many: a terminal puts them beside each other, a page folds most of them away.
+      is_dense: whether there are many facts: a terminal puts them beside each other, a page folds most of
+        them away.
     """
 
     items: Mapping[str, object] | Sequence[tuple[str, object]]
@@ -54,7 +57,7 @@ class Table:
     Attributes:
       numbers: columns that are aligned to the right.
       rules: rows above which a terminal draws a line.
-      open_rows: how many rows a page shows at once; it folds the others away, with `more` as what they are.
+      open_rows: how many rows a page shows at once; it folds the others away under the title `more`.
     """
 
     rows: Sequence[Sequence[object]]
@@ -68,7 +71,7 @@ class Table:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A drawing under its title, with a note beside it. Pages alone show it."""
+    """A drawing under its title, with a note beside it. Only pages show it."""
 
     title: str
     drawing: object
@@ -110,8 +113,8 @@ class Section:
     """Parts below a title.
 
     Attributes:
-      parts: the dataclasses above, and texts, which are paragraphs; None is left out. A tuple of parts stands
-        beside figures, as one.
+      parts: the dataclasses above, and texts, which are paragraphs; None is left out. A tuple of parts is
+        placed beside figures as one part.
       good: the verdict of the section; None where it has none.
       style, id: class and anchor on a page.
     """

@@ -1,4 +1,6 @@
-"""Sections as lines for a terminal, which obeys no character of them, and the one way to lay out columns."""
+"""Sections as lines for a terminal, without characters that control it; also the one way to lay out
+columns.
+"""
 
 import re
 import shutil
@@ -10,15 +12,16 @@ from pipeline.base.errors import printable
 from pipeline.report.formats import shortened
 from pipeline.report.section import Cell, Code, Facts, Finding, Note, Section, Table, Tiles
 
-_LINE = 110  # characters of a line of dense facts
-_VALUE = 60  # characters of a value there
+_LINE = 110  # characters in a line of dense facts
+_VALUE = 60  # characters of a value in such a line
 _MOST_DENSE = 30
-_START = re.compile(r" *(?:- |\S+(?: \S+)*  +)?")  # of a line: its indent, and the name of a fact
+_START = re.compile(r" *(?:- |\S+(?: \S+)*  +)?")  # start of a line: its indent, and the name of a fact
 _MARKS = {True: "ok  ", False: "!!  ", None: "    "}
 
 
 def render(sections: Sequence[Section]) -> str:
-    """The sections, an empty line between them; titles leave room for a mark where one has a verdict.
+    """The sections, with an empty line between them. If a section has a verdict, all titles leave room for a
+    mark.
 
     Where stdout is a terminal, sentences and facts are broken at words to its width.
     """
@@ -41,7 +44,7 @@ def broken(text: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[object]], *, numbers: Collection[int] = ()) -> list[str]:
-    """A line a row, cells below each other; columns in `numbers` are aligned to the right.
+    """A line for each row, with cells below each other; columns in `numbers` are aligned to the right.
 
     A row with more or fewer cells than the first one, such as a reason in place of numbers, may stick out.
     """
@@ -63,12 +66,13 @@ def _lines(section: Section, is_marked: bool, columns: int | None) -> Iterator[s
     indent = "    " if is_marked else "  " if section.title else ""
     for part in section.parts:
         for line in _part(part):
-            is_whole = columns is None or isinstance(part, Table | Code)  # columns, and what is to be copied
+            # Tables are not broken, nor is code, which readers copy.
+            is_whole = columns is None or isinstance(part, Table | Code)
             yield from [indent + line] if is_whole else _broken(indent + line, columns)
 
 
 def _broken(line: str, columns: int) -> list[str]:
-    """Lines of `columns` characters at most; a fact goes on below its value."""
+    """Lines of `columns` characters at most; a fact continues below its value."""
     hang = len(_START.match(line)[0])
     return textwrap.wrap(
         line,
@@ -80,7 +84,7 @@ def _broken(line: str, columns: int) -> list[str]:
 
 
 def _part(part: object) -> list[str]:
-    """The lines of a part; none of one that only a page can show."""
+    """The lines of a part; none for a part that only a page can show."""
     if isinstance(part, Table):
         return _table(part)
     if isinstance(part, Facts):
@@ -91,7 +95,7 @@ def _part(part: object) -> list[str]:
         return [f"  - {part}"]
     if isinstance(part, Code | Note | Cell):
         return str(part.text).splitlines()
-    return [part] if type(part) is str else []  # markup is a subclass
+    return [part] if type(part) is str else []  # Markup is a subclass of str, and not for terminals
 
 
 def _dense(facts: Facts) -> list[str]:

@@ -20,7 +20,7 @@ PUBLISHED, ROLLED_BACK, TAKEN_BACK, GIVEN_UP = "published", "rolled_back", "take
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Served:
-    """A published version. `at` is the time of publication, ISO 8601; `digest` that of the export.
+    """A published version. `at` is the time of publication, ISO 8601; `digest` is the digest of the export.
 
     `identity` names the model by the cycle that made it, the hash of all its inputs. A second export of the
     same model has other bytes: TensorFlow gives its resources random names.
@@ -38,10 +38,10 @@ class Served:
 
 
 def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
-    """Returns the newest version; None where nothing was ever published, or all of it was given up.
+    """Returns the newest version; None where nothing was ever published, or every version was given up.
 
     Raises:
-      InputError: a version that was published, says the audit log, is missing or damaged.
+      InputError: a version that was published, as the audit log says, is missing or damaged.
     """
     expected = _last_published(entries, publish.set_aside(root.serving))
     newest = versions.newest(root.serving)
@@ -77,7 +77,9 @@ def damage_of(root: Root, version: int) -> tuple[str, str]:
 
 
 def _way_back(root: Root, version: int) -> str:
-    """Returns the command that serves the content of a damaged version again, or else the nearest to it."""
+    """Returns the command that serves the content of a damaged version again or, if that is gone, the nearest
+    version.
+    """
     known = journal.load(root.serving).known
     sound = [each for each in versions.versions(root.serving)[::-1] if versions.is_sound(root.serving, each)]
     cycle = known[version].cycle if version in known else ""
@@ -89,7 +91,7 @@ def _way_back(root: Root, version: int) -> str:
 
 
 def _can_be_promoted(root: Root, cycle: str) -> bool:
-    """Returns whether the cycle's export is there, as it was evaluated."""
+    """Returns whether the cycle's export is there, unchanged since its evaluation."""
     folder = root.cycle(cycle)
     try:
         stages = ("export", "parity", "infra", "decide", "ended")
@@ -121,8 +123,8 @@ def anchor(root: Root, version: int) -> Served | None:
 def require_same_anchor(root: Root, version: int, plans: Sequence[Mapping]) -> None:
     """Raises InputError where the anchor of the last cycle, the first version, is gone.
 
-    Else the next version would take its place, and small steps down would start again below it. The same
-    model under another number may take it, and any where no version is left.
+    Otherwise the next version would take its place, and a new series of small steps down could start from
+    there. The same model under another number may take its place; if no version is left, any model may.
 
     Args:
       version: config.gate_anchor; 0: the first version.
@@ -165,7 +167,7 @@ def served(root: Root, version: int) -> Served:
 
 
 def _last_published(entries: Sequence[Mapping], aside: Set[int]) -> int | None:
-    """Returns the newest version that should be there. After a kill, `aside` may be ahead of the log."""
+    """Returns the newest version that should be there. After a kill, `aside` may be newer than the log."""
     since = max((number for number, entry in enumerate(entries) if entry["act"] == GIVEN_UP), default=0)
     entries = entries[since:]
     taken = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
@@ -178,7 +180,9 @@ def _last_published(entries: Sequence[Mapping], aside: Set[int]) -> int | None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drift:
-    """A feature of a span that moved by more than chance. `value` is 0 … 1, in terms of `measure`."""
+    """A feature of a span whose values changed by more than chance. `value` is 0 … 1, in the unit of
+    `measure`.
+    """
 
     span: Span
     feature: str

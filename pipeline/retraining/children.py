@@ -8,7 +8,7 @@ from pipeline.base.cli.signals import Deferred, Interrupted
 from pipeline.base.errors import EXIT_BAD_INPUT, FULL_DISK, InputError, TryAgainError, disk_is_full
 from pipeline.training.launch import child
 
-# The system's words for what stands in the way, where an error has nothing else behind "received".
+# Words of the system for an obstacle, where an error has nothing else after "received".
 _OBSTACLE = re.compile(
     r"received (?:[^;']*[:(] ?)?(?:Permission denied|Operation not permitted|Read-only file system"
     r"|Input/output error|Stale file handle|Too many open files)[^;']{0,20};"
@@ -16,15 +16,15 @@ _OBSTACLE = re.compile(
 
 
 class RefusedError(InputError):
-    """The command refused its input, and would do so again."""
+    """Raised where the command refused its input, and would do so again."""
 
 
 class KilledError(TryAgainError):
-    """A process of the command was killed; whether it would be again is not known."""
+    """Raised where a process of the command was killed; nobody knows whether it would be killed again."""
 
 
 def run(command: Sequence[str], log: pathlib.Path) -> None:
-    """Runs a module with its flags to its end, in a process that ends with this one.
+    """Runs a module with its flags until it ends, in a process that cannot outlive this one.
 
     Args:
       command: the arguments of `python -m`.

@@ -28,7 +28,7 @@ def collect(root: Root, settings: Settings, *, running: str = "") -> dict:
 
 
 def _emptied(root: Root, keep: int, running: str) -> list[str]:
-    """Empties cycles that have ended, but for the newest `keep` and those that are served."""
+    """Empties cycles that have ended, except the newest `keep` and those that are served."""
     served = versions.versions(root.serving)
     kept = {running, *(versions.published(root.serving, version)["cycle"] for version in served)}
     done = [cycle for cycle in records.cycle_history(root) if cycle.end or cycle.failure]

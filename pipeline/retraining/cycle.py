@@ -1,4 +1,4 @@
-"""Runs a cycle stage by stage: a stage with a result is done, one without is done now."""
+"""Runs a cycle stage by stage: a stage that has a result is done; a stage without one is run now."""
 
 import contextlib
 import time
@@ -39,7 +39,7 @@ def run(job: Job, *, out: TextIO | None = None) -> dict:
     """Runs the cycle to its end, and returns how it ended.
 
     Raises:
-      TryAgainError: an obstacle may be gone later; then the same cycle goes on.
+      TryAgainError: there is an obstacle that may be gone later; then the same cycle continues.
       HeldError: a person holds retraining.
       InputError: the cycle failed, and would fail again.
     """
@@ -70,7 +70,7 @@ def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | Non
 
 
 def _count_start(job: Job, name: str) -> None:
-    """Logs a start of a stage; raises InputError where too many before it came to nothing."""
+    """Logs a start of a stage; raises InputError if too many starts before it led to nothing."""
     progress = _progress(job, name)
     starts, most = (
         count_starts(records.audit_entries(job.root.audit), job.id, name, progress),
@@ -79,7 +79,7 @@ def _count_start(job: Job, name: str) -> None:
     if starts >= most:
         raise InputError(
             f"stage '{name}' of cycle {job.id}",
-            received=f"{starts} starts that came neither to their end nor further",
+            received=f"{starts} starts that neither ended nor made progress",
             expected=f"an end or progress within {most}, as config.attempts says",
             action="See what kills it (memory? time limits?), then run `pipeline.retrain reconcile --retry`.",
         )
@@ -89,7 +89,7 @@ def _count_start(job: Job, name: str) -> None:
 def count_starts(entries: Iterable[Mapping], cycle: str, stage: str, progress: int) -> int:
     """Counts the starts of a stage at this progress, since a person retried the cycle.
 
-    One that was postponed, such as for a full disk, does not count.
+    A start that was postponed, for example because of a full disk, does not count.
     """
     starts, counted = 0, False
     for entry in entries:
@@ -106,15 +106,15 @@ def count_starts(entries: Iterable[Mapping], cycle: str, stage: str, progress: i
 
 
 def _progress(job: Job, name: str) -> int:
-    """Returns the step of the newest checkpoint; 0 for a stage that begins anew each time."""
+    """Returns the step of the newest checkpoint; 0 for a stage that starts from the beginning each time."""
     saved = checkpoints.newest_first(Workdir(job.run).checkpoints) if name == train.__name__ else []
     return saved[0].step if saved else 0
 
 
 def _postpone(job: Job, name: str, error: InputError) -> None:
-    """Logs that a start is not the stage's fault, but where a process of it was killed."""
+    """Logs that the failure of a start is not the stage's fault, unless a process of the stage was killed."""
     if not isinstance(error, KilledError):
-        with contextlib.suppress(OSError):  # the disk may be what is full
+        with contextlib.suppress(OSError):  # the full disk may be this one
             records.add_entry(
                 job.root.audit, POSTPONED, at=job.now(), cycle=job.id, stage=name, why=error.received
             )
@@ -136,7 +136,7 @@ def _end(job: Job) -> dict:
     version = None if taken_back else verified["version"]
     reasons = [*verified.get("reasons", ()), *decided["reasons"]]
     job.log("decided", decision=decision, why=reasons[:1], version=version)
-    # Before the end is written: two notifications are better than none.
+    # This is sent before the end is written: two notifications are better than none.
     notify.send_of_cycle(
         job, {"event": "decision", "decision": decision, "version": version, "reasons": reasons}
     )

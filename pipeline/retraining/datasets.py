@@ -1,4 +1,4 @@
-"""Converts each span to a dataset, once; the result stands in a file beside the dataset."""
+"""Converts each span to a dataset, once; the result is in a file beside the dataset."""
 
 import dataclasses
 import datetime
@@ -17,14 +17,16 @@ from pipeline.retraining.records import Root
 from pipeline.retraining.spans import Digests, RawSpan, find
 
 _FORMAT = "penstock.span/1"
-# Why a span cannot be converted: its rows. Nothing else is written down, as it would say so for ever.
+# The reason why a span cannot be converted: its rows. No other reason is recorded, because a record would
+# stay for ever.
 _FAULT, _ROWS = "fault", "rows"
-_FLAGS_OF_ROWS = "--input"  # errors that name any other flag are about the config
+# Flags in errors about the rows; errors that name any other flag are about the config.
+_FLAGS_OF_ROWS = "--input"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """The conversion of spans: `module` is the name of beam_jobs.convert, `flags` are flags of it."""
+    """The conversion of spans: `module` is the name of beam_jobs.convert, and `flags` are its flags."""
 
     module: str
     schema: pathlib.Path
@@ -50,15 +52,15 @@ def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.d
 
     Raises:
       TryAgainError: the conversion was killed, memory or a disk ran out, a file could not be read, or the
-        span changed meanwhile.
+        span changed in the meantime.
       InputError: the conversion failed for no fault of the rows, such as for a wrong flag.
     """
     fingerprint = conversion.fingerprint(span)
     path = result_path(root, span.name, fingerprint)
     if (there := known_result(root, span.name, fingerprint)) is not None:
         return there
-    path.unlink(missing_ok=True)  # see known_result
-    schema_lib.load(conversion.schema)  # or every span would be refused for it
+    path.unlink(missing_ok=True)  # a result that does not hold any more: see known_result
+    schema_lib.load(conversion.schema)  # without this check, every span would be refused for a wrong schema
     directory = dataset_of(root, span.name, fingerprint)
     try:
         if not (directory / MANIFEST).exists():
@@ -73,9 +75,9 @@ def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.d
 
 
 def known_result(root: Root, name: str, fingerprint: str) -> dict | None:
-    """Reads the result of a conversion; None where there is none that holds.
+    """Reads the result of a conversion; None if there is none, or it is no longer valid.
 
-    A refusal holds only if it says that the rows are at fault: earlier versions wrote down shortages, too.
+    A refusal is valid only if it says that the rows are at fault: earlier versions also recorded shortages.
     """
     result = records.read_result(result_path(root, name, fingerprint))
     is_refusal = result is not None and result["unusable"] and not result["dataset_digest"]
@@ -115,7 +117,7 @@ def _result(
 ) -> dict:
     """Describes what became of a span.
 
-    `unusable` says why it cannot be used, empty where it can; `rows` is the number of rows of each split.
+    `unusable` says why it cannot be used, and is empty if it can; `rows` is the number of rows of each split.
     """
     opened = open_dataset(dataset) if dataset else None
     rows = {split: opened.rows(split) for split in opened.manifest.splits} if opened else {}
@@ -150,7 +152,7 @@ def schema_of(path: pathlib.Path) -> pathlib.Path:
     return path
 
 
-# --- The survey: which spans there are, and what is known of each.
+# --- The survey: which spans exist, and what is known about each.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,8 +161,8 @@ class Span:
 
     Attributes:
       fingerprint: the digest of the raw files, the schema and the flags.
-      unusable: why it cannot be used; empty where it can, or where nobody has tried.
-      result: that of its conversion; None where it is not converted.
+      unusable: the reason why it cannot be used; empty if it can, or if nobody has tried.
+      result: the result of its conversion; None where it is not converted.
     """
 
     name: str
@@ -175,13 +177,13 @@ class Span:
 
     @property
     def rows(self) -> int | None:
-        """The rows of all splits; None where it is not converted."""
+        """The number of rows of all splits; None where it is not converted."""
         return sum(self.result["rows"].values()) if self.result else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sources:
-    """The sources of spans. `pattern` is an absolute glob, `exclude` names spans to leave out."""
+    """The sources of spans. `pattern` is an absolute glob; `exclude` names the spans to leave out."""
 
     pattern: str
     conversion: Conversion
@@ -204,7 +206,7 @@ def survey_spans(root: Root, sources: Sources) -> list[Span]:
 
 
 def known_spans(root: Root, sources: Sources, found: Sequence[RawSpan]) -> list[Span]:
-    """Returns the spans with what is known of each now; only one of several equal spans can be used.
+    """Returns the spans with what is known about each now; only one of several equal spans can be used.
 
     It is the one that was converted first, else the first by name. A span that cannot be used anyway does not
     count: a day that was delivered under a wrong name, and is excluded, does not hide the right one.
@@ -223,7 +225,7 @@ def known_spans(root: Root, sources: Sources, found: Sequence[RawSpan]) -> list[
 
 
 def _known(root: Root, sources: Sources, span: RawSpan) -> Span:
-    """Returns the span with what is known of it alone."""
+    """Returns the span with what is known about it, without regard to other spans."""
     fingerprint = sources.conversion.fingerprint(span)
     result = known_result(root, span.name, fingerprint)
     why = (

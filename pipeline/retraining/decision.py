@@ -35,7 +35,7 @@ def decide(job: Job) -> dict:
 
 
 def _check_asked(job: Job, answers: Answers) -> None:
-    """Raises InputError for answers of other models, or to other rows, than this cycle's."""
+    """Raises InputError unless the answers are those of this cycle's models to this cycle's rows."""
     expected = job.result("export")["export_digest"], job.result("evaluate")["holdout_digest"]
     if (answers.models["challenger"], answers.digest) != expected:
         raise InputError(
@@ -47,7 +47,7 @@ def _check_asked(job: Job, answers: Answers) -> None:
 
 
 def scored(job: Job, answers: Answers) -> Scored:
-    """Returns the answers as the gate takes them, with the prior of the training rows.
+    """Returns the answers in the form that the gate takes, with the prior of the training rows.
 
     Where rows have weights, the prior comes from the holdout: statistics ignore the weights of training rows,
     and their prior would be easy to beat.
@@ -70,7 +70,9 @@ def scored(job: Job, answers: Answers) -> Scored:
 
 
 def reuses(job: Job) -> int:
-    """Counts the earlier cycles that decided on a span of this holdout, however it was converted."""
+    """Counts the earlier cycles whose decision used a span of this holdout, however the span was
+    converted.
+    """
     own = _holdout_spans(job.plan)
     return sum(
         not own.isdisjoint(_holdout_spans(cycle.plan))
@@ -80,7 +82,9 @@ def reuses(job: Job) -> int:
 
 
 def _holdout_spans(plan: Mapping) -> set[str]:
-    """Returns names and raw digests of the holdout's spans: a corrected one still has most of its rows."""
+    """Returns names and raw digests of the holdout's spans. The name counts too, because a corrected span
+    still has most of its rows.
+    """
     return {
         f"{key}={span[key]}"
         for span in records_lib.spans_of(plan, "holdout")

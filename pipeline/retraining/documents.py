@@ -105,7 +105,7 @@ def _slices(gate: Mapping) -> Iterator[str]:
 
 
 def _limits(job: Job) -> Iterator[str]:
-    """Yields what was not tried."""
+    """Yields a sentence for everything that was not tested."""
     gate, infra = job.result("decide")["gate"], job.result("infra")
     slices = gate["slices"]
     open_ones = sum(each["verdict"] == NOT_EVALUATED for each in slices["results"])
@@ -137,7 +137,7 @@ def _again(job: Job) -> Iterator[str]:
 
 
 def _gained(each: Mapping) -> float:
-    """Returns the gain on the champion; infinity where there was no comparison."""
+    """Returns the gain over the champion; infinity where there was no comparison."""
     return each["difference"]["value"] if each["difference"] else math.inf
 
 
@@ -150,7 +150,7 @@ def _interval(each: Mapping | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escapes a text of the data: one line, which ends no cell and starts no markup."""
+    """Escapes a text from the data, so that it is one line, ends no cell and starts no markup."""
     return _MARKUP.sub(r"\\\g<0>", " ".join(text.split())).replace("<", "&lt;").replace("`", "'")
 
 

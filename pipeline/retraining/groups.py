@@ -12,13 +12,13 @@ from pipeline.data.schema.feature_types import Image
 from pipeline.data.schema.schema import Schema
 from pipeline.training.replay.format import MISSING, format_value
 
-OTHER = "(other)"  # a value that is not in the vocabulary: blocks do not hold it
+OTHER = "(other)"  # stands for a value that is not in the vocabulary, because blocks do not hold the value
 _LONGEST = 60  # characters; a cell may hold megabytes, and a NumPy array is as wide as its widest cell
 _SHORTENED = 48
 
 
 def require_columns(names: Iterable[str], schema: Schema, *, key: str) -> None:
-    """Raises InputError unless each name of the setting `key` is a feature with one value a row."""
+    """Raises InputError unless each name of the setting `key` is a feature with one value in each row."""
     possible = [each.name for each in schema.features if not each.shape and not isinstance(each, Image)]
     for name in names:
         if name not in possible:
@@ -29,7 +29,7 @@ def require_columns(names: Iterable[str], schema: Schema, *, key: str) -> None:
 
 
 def texts(feature: Feature, values: np.ndarray) -> np.ndarray:
-    """Formats values [n], as records hold them, as text [n]: that of the raw data, MISSING, or OTHER.
+    """Formats values [n] of records as text [n]: the text of the raw data, MISSING, or OTHER.
 
     A text of more than 60 characters is shortened, and ends with 8 digits of its SHA-256.
     """
@@ -41,7 +41,7 @@ def texts(feature: Feature, values: np.ndarray) -> np.ndarray:
 def clusters(values: np.ndarray) -> np.ndarray:
     """Maps texts [n] to int64 [n]: the same number for the same text.
 
-    Each missing value gets a number of its own: such rows need not belong together.
+    Each missing value gets a number of its own, because such rows need not belong together.
     """
     distinct, codes = np.unique(values, return_inverse=True)
     missing = np.flatnonzero(values == MISSING)

@@ -34,7 +34,7 @@ FORMAT = "penstock.answers/1"
 _DOCUMENT = "document"
 _PREDICTIONS, _SLICES = "predictions", "slices"
 
-# RuntimeError: a changed byte may say that a member is encrypted.
+# RuntimeError is among them: after a change of one byte, a member may look encrypted.
 _OF_OTHER_CONTENT = (
     *(ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error),
@@ -46,14 +46,15 @@ class Answers:
     """The answers to n rows, in stored order, each once.
 
     Attributes:
-      task: that of the label, such as "binary".
+      task: task of the label, such as "binary".
       classes: names of the label's classes; empty for a number.
       labels: [n, *label.shape], int32 classes or float32 values.
       predictions: by role, float32 [n, …], as the task's metrics take them.
       weights: float32 [n]; None: every row counts the same.
-      clusters: int64 [n], rows of one number belong together; None: rows are independent.
+      clusters: int64 [n]; rows with the same number belong together; None: rows are independent.
       slices: by feature, text [n].
-      content: uint64 [n], equal where stored rows are; None: not known, where an older version asked.
+      content: uint64 [n], equal for equal stored rows; None: not known, because an older version wrote
+        the answers.
       models: by role, the digest of the export that answered.
       dataset_digest, split: the holdout.
       damaged: records of the holdout that were left out.
@@ -105,7 +106,7 @@ class Answers:
         )
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """Returns the arrays by names that every file system takes: roles and features are numbered."""
+        """Returns the arrays by names that every file system accepts: roles and features are numbered."""
         single = {"labels": self.labels, "weights": self.weights, "clusters": self.clusters}
         single["content"] = self.content
         return {
@@ -176,7 +177,7 @@ def _unreadable(path: pathlib.Path, received: str) -> InputError:
 WEIGHTED_BY, CLUSTERED_BY, SLICES = "weighted_by", "clustered_by", "slices"
 _LABELS, _PREDICTIONS_FILE, _CONTENT = "labels", "predictions", "content"
 
-_Columns = dict[tuple[str, str], np.ndarray]  # [n, …] each, by what it is, and a role or feature
+_Columns = dict[tuple[str, str], np.ndarray]  # [n, …] each, by kind, and by role or feature
 
 
 def score(
@@ -195,9 +196,9 @@ def score(
     Args:
       models: directories of exports, by role, such as "champion" and "challenger".
       dataset: one, or several spans as one; `split` is any expression of its splits.
-      batch: the rows that a model gets at once. It changes only speed and memory.
+      batch: the number of rows that a model gets at once. It changes only speed and memory.
       weighted_by: the numeric feature that weights rows; empty: none.
-      clustered_by: the feature whose rows of one value belong together; empty: rows are independent.
+      clustered_by: the feature; rows with the same value of it belong together. Empty: rows are independent.
       slices: features whose values make slices.
 
     Raises:

@@ -51,7 +51,7 @@ class Job:
 
     @property
     def answers(self) -> pathlib.Path:
-        """The file with the models' answers on the holdout."""
+        """The file with the models' answers to the holdout."""
         return self.folder / "answers.npz"
 
     def result_path(self, stage: str) -> pathlib.Path:
@@ -74,14 +74,14 @@ class Job:
 
     @functools.cached_property
     def training(self) -> Part:
-        """All rows that training reads, to learn from or to choose its best step."""
+        """All rows that training reads, to learn from them or to choose its best step."""
         dataset = open_window(self.directories("training"))
         is_later = self.settings.holdout.kind == LATER
         return Part(dataset=dataset, split=_joined(dataset, without="" if is_later else _TEST))
 
     @functools.cached_property
     def holdout(self) -> Part:
-        """The rows that models are evaluated on."""
+        """The rows on which models are evaluated."""
         dataset = open_window(self.directories("holdout"))
         if self.settings.holdout.kind == LATER:
             return Part(dataset=dataset, split=_joined(dataset))
@@ -98,7 +98,7 @@ class Job:
         """Returns the directories of the exports to compare, by role; see pipeline/gate."""
         others = {role: self.plan[role].get("version") for role in ("champion", "anchor")}
         if others["anchor"] == others["champion"]:
-            del others["anchor"]  # they are one model
+            del others["anchor"]  # both are the same model
         found = {role: self._version(version) for role, version in others.items() if version}
         return {"challenger": self.export, **found}
 
@@ -131,7 +131,7 @@ def _joined(dataset: Dataset, *, without: str = "") -> str:
 
 
 class HeldError(InputError):
-    """The cycle goes on after the release; nothing is wrong."""
+    """Raised where retraining is held. Nothing is wrong: the cycle continues after the release."""
 
     exit_code = 0
 

@@ -37,7 +37,7 @@ def send(root: Root, settings: Settings, event: Mapping[str, object]) -> None:
 
 
 class _NotifyError(ValueError):
-    """A failure whose text holds nothing of the target."""
+    """A failure; its text reveals nothing about the target."""
 
 
 def _why(error: Exception) -> str:

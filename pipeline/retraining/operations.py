@@ -1,4 +1,4 @@
-"""Operations of a person: promote, rollback, hold, release, clock, gc. Each stands in the log."""
+"""Operations of a person: promote, rollback, hold, release, clock, gc. Each is recorded in the log."""
 
 import datetime
 import pathlib
@@ -15,13 +15,14 @@ from pipeline.retraining.settings import Settings
 
 
 def promote(path: pathlib.Path, settings: Settings, *, cycle: str, reason: str, clock: Clock) -> int:
-    """Publishes a cycle that the gate did not promote; returns the version. Empty `cycle`: the newest.
+    """Publishes a cycle that the gate did not promote; returns the version. If `cycle` is empty, it is the
+    newest.
 
     Raises:
       InputError: there is no such cycle, its export is gone, it failed the parity or the infra check, or the
         version did not serve and was taken back.
     """
-    # Imported here: the stages bring TensorFlow, which takes seconds.
+    # Imported here, because the stages import TensorFlow, which takes seconds.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
@@ -92,8 +93,8 @@ def _no_such(prefix: str, there: str) -> InputError:
 def rollback(path: pathlib.Path, settings: Settings, *, to: int, reason: str, clock: Clock) -> int:
     """Publishes the bytes of version `to` again, under a higher number, which is returned.
 
-    The cycles published since are quarantined, and never published again. Where no version is sound, `to` may
-    be 0: then nothing is served, and the next cycle makes the first model.
+    The cycles published since then are quarantined, and never published again. If no version is sound, `to`
+    may be 0: then nothing is served, and the next cycle makes a first model.
     """
     with records.open_root(path, name=settings.name) as opened:
         at = clock()
@@ -120,7 +121,7 @@ def release(path: pathlib.Path, settings: Settings, *, reason: str, clock: Clock
 
 
 def accept_clock(path: pathlib.Path, settings: Settings, *, reason: str, clock: Clock) -> Ahead:
-    """Makes what was recorded ahead of the clock count as done now; returns it."""
+    """Makes records with a time ahead of the clock count as made now; returns them."""
     with records.open_root(path, name=settings.name) as opened:
         return records.accept_clock(opened, reason=reason, at=clock())
 

@@ -1,4 +1,4 @@
-"""Finds rows of a holdout that training saw: by the content of each row, not by its file or its key.
+"""Finds rows of a holdout that training saw: by the content of each row, not by its file or key.
 
 It needs 10 bytes of memory for each row of training, and 17 for each row of the largest shard. 100 million
 rows of 160 bytes in blocks, against a holdout of 1 million, took 1.0 GB and 24 s of CPU. For records, it
@@ -23,7 +23,7 @@ from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
 # --- Hashes of stored rows with their labels: 64 bits, equal for equal rows of one form.
 
 
-_ROWS_AT_ONCE = 1 << 12  # more do not fit the cache, and cost up to 9 times as much
+_ROWS_AT_ONCE = 1 << 12  # more rows do not fit into the cache, and cost up to 9 times as much
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class ShardPart:
 
     @property
     def content(self) -> tuple[str, int, int]:
-        """A key that is equal for parts of the same bytes, as if a span was converted twice."""
+        """A key that is equal for parts with the same bytes, for example if a span was converted twice."""
         return self.shard.sha256, self.first, self.end
 
 
@@ -62,7 +62,7 @@ def hashes_of_parts(
     """Yields each part with the hashes of its rows, uint64 [rows]; one part is in memory at a time.
 
     For records, the index beside a shard has the hashes. Rows of blocks are hashed here, from the bytes of
-    the file: 80 ns for a row of 160 bytes on one core. Checksums are left to those who read the rows.
+    the file: 80 ns for a row of 160 bytes on one core. Checksums are compared by those who read the rows.
 
     Raises:
       InputError: an index does not fit its shard.
@@ -73,7 +73,9 @@ def hashes_of_parts(
 
 
 def stored_form(dataset: Dataset) -> tuple:
-    """Returns what the bytes of a row depend on besides its values; hashes of two forms never compare."""
+    """Returns a description of the form of stored rows, on which their bytes depend besides the values;
+    hashes of rows in two forms cannot be compared.
+    """
     is_in_blocks = dataset.manifest.layout == "blocks"
     return dataset.manifest.layout, *(
         (
@@ -103,7 +105,7 @@ def _of_block_rows(dataset: Dataset, part: ShardPart) -> np.ndarray:
 def _mapped_rows(dataset: Dataset, shard: Shard) -> np.ndarray:
     """Maps the rows of a shard's file, uint16 [blocks, rows in a block, words], without reading them.
 
-    The last block's rows beyond the shard's repeat others.
+    In the last block, rows after the last row of the shard repeat others.
     """
     geometry, frame = blocks.geometry(dataset.schema), blocks.frame_of_schema(dataset.schema)
     whole = frame.size + FRAME_BYTES
@@ -115,7 +117,7 @@ def _mapped_rows(dataset: Dataset, shard: Shard) -> np.ndarray:
 
 # --- The overlap of two datasets.
 
-_EXAMPLES = 3  # rows in a message
+_EXAMPLES = 3  # rows that a message shows
 _BEYOND = 1e-3  # the chance beyond the upper end of an interval
 
 
@@ -123,10 +125,10 @@ _BEYOND = 1e-3  # the chance beyond the upper end of an interval
 class RowPlace:
     """The place where a row is stored."""
 
-    dataset: str  # directory
+    dataset: str  # directory of the dataset
     split: str
-    shard: str  # as the dataset's manifest calls it
-    row: int  # in the shard, from 0
+    shard: str  # name of the shard in the dataset's manifest
+    row: int  # number in the shard, from 0
 
     def __str__(self) -> str:
         return f"{pathlib.PurePath(self.dataset, self.shard)} row {self.row:,}"
@@ -134,15 +136,15 @@ class RowPlace:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Overlap:
-    """Rows of a holdout whose content also stands in the rows of training.
+    """Rows of a holdout whose content is also in the rows of training.
 
     Attributes:
       holdout: the dataset and split, for messages.
       rows: the number of rows of the holdout.
       seen: how many of them training saw too.
       training_rows: the number of rows of training; shards of the same bytes count once.
-      repeated: how many of these equal another one of them.
-      examples: the first rows that were seen.
+      repeated: how many training rows equal another training row.
+      examples: the first rows that training saw.
     """
 
     holdout: str
@@ -169,10 +171,10 @@ class Overlap:
     def allowed(self, most: float = 0.0) -> int:
         """Returns how many rows may be seen: the share `most`, and those that repeat by nature.
 
-        The number that repeats by nature varies by chance twice. Training's rate is taken at the upper end of
-        its interval (C. Clopper and E. Pearson, Biometrika 26, 1934), for half as many rows, as equal ones
-        come in pairs; the holdout's number at the upper end of the binomial with this rate. Fewer than 1 in
-        1,000 holdouts that were drawn as training was hold more.
+        The number that repeats by nature varies by chance twice. The rate of training is the upper end of its
+        interval (C. Clopper and E. Pearson, Biometrika 26, 1934), for half as many rows, because equal rows
+        come in pairs. The holdout's number is the upper end of the binomial distribution with this rate. Of
+        holdouts that were drawn like the training rows, fewer than 1 in 1,000 hold more.
         """
         if not self.repeated:
             return int(most * self.rows)
@@ -185,7 +187,7 @@ class Overlap:
 def overlap(training: Dataset, training_split: str, holdout: Dataset, holdout_split: str) -> Overlap:
     """Searches for every row of the holdout among those of training.
 
-    Each dataset may be several spans as one, and each split an expression, such as `train[:90%]`.
+    Each dataset may be several spans read as one, and each split may be an expression, such as `train[:90%]`.
 
     Raises:
       InputError: the two store rows in different forms, an index does not fit its shard, or a split is
@@ -213,11 +215,11 @@ def require_disjoint(found: Overlap, *, most: float = 0.0) -> None:
     """Raises InputError where training saw more of the holdout than repeats by nature.
 
     Different rows of few columns may be equal. Training's own rows show how often: see `Overlap.natural`. So
-    a table without repeated rows allows for none. A table in which most rows repeat cannot show leakage by
+    a table without repeated rows allows no overlap. A table in which most rows repeat cannot show leakage by
     content; only a key can separate its holdout.
 
     Args:
-      most: the share of the holdout's rows that may be seen besides.
+      most: the share of the holdout's rows that may be seen in addition.
     """
     allowed = found.allowed(most)
     if found.seen > allowed:
@@ -234,8 +236,8 @@ def require_disjoint(found: Overlap, *, most: float = 0.0) -> None:
 def _known(dataset: Dataset, expression: str) -> tuple[np.ndarray, int]:
     """Returns the hashes of all rows, sorted uint64 [n], and how many rows equal another one.
 
-    Shards with the same bytes count once: else a span that was converted twice would look like a table in
-    which rows repeat by nature.
+    Shards with the same bytes count once; otherwise a span that was converted twice would look like a table
+    in which rows repeat by nature.
     """
     parts = [*{part.content: part for part in shard_parts(dataset, expression)}.values()]
     known, filled = np.empty(sum(map(len, parts)), np.uint64), 0

@@ -13,7 +13,7 @@ from pipeline.retraining import records
 from pipeline.retraining.records import Cycle
 from pipeline.retraining.status import Overview, cycle_table, damage_lines, hold_line, time, version_table
 
-_ENTRIES = 200  # of the audit log
+_ENTRIES = 200  # entries of the audit log that are shown
 _DECISIONS = {"PROMOTE": "promoted", "REJECT": "rejected", "UNDECIDED": "undecided", "FAILED": "failed"}
 
 
@@ -57,9 +57,9 @@ def _values(cycles: Sequence[Cycle]) -> Section | None:
 
 
 def _metric(cycle: Cycle) -> dict | None:
-    """Returns the deciding metric of a cycle; None where it did not come so far."""
+    """Returns the deciding metric of a cycle; None if the cycle did not get that far."""
     decided = None
-    with contextlib.suppress(InputError):  # a damaged one draws nothing
+    with contextlib.suppress(InputError):  # a damaged result draws nothing
         decided = records.read_result(cycle.folder / "decide.json")
     if not decided:
         return None

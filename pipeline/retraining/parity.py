@@ -31,7 +31,7 @@ _DEFAULT = ParityLimits()
 def parity(
     run: RestoredRun, directory: pathlib.Path, holdout: Selection, *, limits: ParityLimits = _DEFAULT
 ) -> ParityResult:
-    """Checks that the export at `directory` decides as the run does.
+    """Checks that the export at `directory` makes the same decisions as the run.
 
     It makes three comparisons: the export with the graph in memory, bit for bit; the run's precision with
     float32, by decisions; and training's input with serving's, by row and feature.
@@ -92,7 +92,7 @@ def _skew_reasons(skewed: Skew) -> Iterator[str]:
         )
 
 
-# --- Precision: decisions that float32 would make otherwise, with the same weights.
+# --- Precision: decisions that would be different in float32, with the same weights.
 
 
 def flips(run: RestoredRun, sample: Sample) -> Flips | None:
@@ -169,7 +169,7 @@ def skew(trained: Trained, model: tf.Module, sample: Sample) -> Skew:
 def export_agreement(trained: Trained, model: tf.Module, sample: Sample) -> Agreement:
     """Compares the loaded export's `serving_default` with a graph of the trained model.
 
-    Eager bfloat16 differs from either by 1e-3: a graph rounds less often.
+    Without a graph, bfloat16 differs from both by 1e-3, because a graph rounds less often.
     """
     graph = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)[SERVING_DEFAULT]
     served = model.signatures[SERVING_DEFAULT]
@@ -181,14 +181,14 @@ def export_agreement(trained: Trained, model: tf.Module, sample: Sample) -> Agre
     return agreement
 
 
-# --- Attribution: the features that reach the model as other numbers in serving than in training.
+# --- Attribution: the features that reach the model as different numbers in serving and in training.
 
 
 Arrays = Mapping[str, np.ndarray]
 
-# For standardised numbers, which come from another graph, and perhaps from text.
+# The tolerance for standardised numbers, which come from another graph, and perhaps from text.
 _TOLERANCE = 1e-6
-_LONGEST = 40  # characters of a value
+_LONGEST = 40  # characters of a value that are shown
 
 
 @dataclasses.dataclass
@@ -230,7 +230,9 @@ class Attribution:
         return sorted(found, key=lambda each: -each.rows)
 
     def _columns(self, feature: str) -> Iterator[tuple[str, int | None]]:
-        """Yields the places of a feature among the model's inputs: a tensor's name and column; None: all."""
+        """Yields the places of a feature among the model's inputs: the name of a tensor, and a column; None:
+        all columns.
+        """
         for name, columns in self._preprocess.columns.items():
             yield from ((name, at) for at, column in enumerate(columns) if column == feature)
         if feature in self._preprocess.inputs.sequences:
@@ -239,7 +241,9 @@ class Attribution:
             yield "image", None
 
     def _served(self, name: str) -> str:
-        """Returns the name of an input in the export, which renames what TensorFlow cannot take."""
+        """Returns the name of an input in the export, which renames inputs whose names TensorFlow cannot
+        accept.
+        """
         return self._names[name] if name in self._preprocess.inputs.sequences else name
 
     def _add(self, feature: str, rows: int, example: str) -> None:

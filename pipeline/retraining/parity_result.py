@@ -12,10 +12,10 @@ class ParityLimits:
     """The limits of differences between an export and its run.
 
     Attributes:
-      rows: how many of the holdout are compared, the first ones as stored, which is a random order.
-      flipped: the largest share of rows with another class than in float32.
-      moved: for a regression, the largest difference to float32, root of the mean square, as a share of the
-        spread of float32's predictions.
+      rows: how many rows of the holdout are compared: the first stored ones, which are in random order.
+      flipped: the largest share of rows whose class is another in float32.
+      moved: for a regression, the largest root mean square difference from float32, as a share of the spread
+        of float32's predictions.
     """
 
     rows: int = 2_000
@@ -28,14 +28,14 @@ class ParityLimits:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flips:
-    """The comparison of predictions in the run's precision with those of the same weights in float32.
+    """The comparison of predictions in the run's precision with predictions of the same weights in float32.
 
     Attributes:
       policy: the run's precision, as Keras calls it.
       flipped: the number of rows with another class; 0 for a regression.
       rate: `flipped` as a share of the rows.
-      moved: the root of the mean squared difference: of probabilities, or of a regression's values as a share
-        of the spread of float32's.
+      moved: the root mean square difference of probabilities; for a regression that of values, as a share of
+        the spread of float32's values.
     """
 
     policy: str
@@ -47,7 +47,7 @@ class Flips:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureSkew:
-    """A feature that reaches the model as another number in serving than in training.
+    """A feature that reaches the model as different numbers in serving and in training.
 
     `example` describes one row: the request, and what training and serving make of it.
     """
@@ -63,10 +63,10 @@ class Skew:
 
     Attributes:
       from_files: the number of rows whose request had the cells of the raw files; the others had the stored
-        values, as the raw data spell them.
+        values, spelled as in the raw data.
       differing: the number of rows whose predictions differ by more than rounding; `worst` is the largest
         difference.
-      features: those that differ, the most rows first.
+      features: the features that differ; the one with most rows comes first.
     """
 
     rows: int
@@ -81,8 +81,8 @@ class ParityResult(CheckResult):
     """The result of the parity gate.
 
     Attributes:
-      exported: of the export with the graph in memory, bit for bit.
-      reasons: why the export must not serve, a sentence each; none: it may.
+      exported: the comparison of the export with the graph in memory, bit for bit.
+      reasons: the reasons why the export must not serve, a sentence each; empty if it may.
       flips: None where the run computes in float32.
     """
 

@@ -42,7 +42,7 @@ class Sample(StoredRows):
     dataset: Dataset
 
     def batches(self) -> Iterator["Sample"]:
-        """Yields the rows, BATCH at a time: images of all would fill the memory."""
+        """Yields the rows, BATCH at a time: all images at once would fill the memory."""
         for first in range(0, len(self), BATCH):
             rows = slice(first, first + BATCH)
             yield dataclasses.replace(self, stored=self.stored[rows], places=self.places[rows])
@@ -80,8 +80,8 @@ class AsTrained:
     """Computes inputs and predictions with the code of training and evaluation, in one graph.
 
     Args:
-      models: they predict from the same inputs.
-      schema: that of the rows' dataset.
+      models: models that predict from the same inputs.
+      schema: schema of the rows' dataset.
     """
 
     def __init__(
@@ -107,15 +107,15 @@ class AsTrained:
 # --- Cells of rows in the raw files, CSV and JSON Lines.
 
 
-Cells = Mapping[str, str]  # by column
+Cells = Mapping[str, str]  # cells by column
 _UTF_8 = ("", "utf-8", "utf8", "utf-8-sig", "ascii")
 
 
 class RawCells:
     """Finds the cells of a dataset's rows in the raw files.
 
-    A dataset knows the file and line of each row (pipeline/data/origins), and its schema how to read CSV.
-    Rows of other formats, and of files that are gone or changed, are not found.
+    A dataset knows the file and line of each row (pipeline/data/origins), and its schema says how to read
+    CSV. Rows of other formats, and of files that are gone or changed, are not found.
     """
 
     def __init__(self, dataset: Dataset) -> None:
@@ -201,8 +201,9 @@ _INT64 = range(-(1 << 63), 1 << 63)
 def request_columns(sample: Sample, cells: Sequence[Cells | None], schema: Schema) -> dict[str, np.ndarray]:
     """Returns the arguments of `raw`, by name, [n, …] each.
 
-    A value comes from the row's cell: text as it is, which serving cleans; a number as a client reads it, NaN
-    for an empty one. Without such a cell, it is the stored value, as the raw data spell it.
+    A value comes from the row's cell. Text stays as it is, because serving cleans it; a number is what a
+    client would read, NaN for an empty cell. Without such a cell, it is the stored value, spelled as in the
+    raw data.
     """
     stored = numpy_arrays(raw_inputs(sample.columns, schema))
     names = raw_names(schema)
@@ -216,7 +217,7 @@ def request_columns(sample: Sample, cells: Sequence[Cells | None], schema: Schem
 
 
 def _value(feature: Feature, cell: str | None) -> bytes | float | int | None:
-    """Returns what a client sends for a cell; None where that is no text and no single number."""
+    """Returns what a client sends for a cell; None where that is neither text nor a single number."""
     if cell is None or feature.shape:
         return None
     if feature.is_text_in_requests:

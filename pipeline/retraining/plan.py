@@ -32,7 +32,7 @@ class Window:
 
     Attributes:
       left_out: spans that cannot be used; their `unusable` says why.
-      missing: why there is nothing to train on or to evaluate with; empty where there is.
+      missing: the reason why there is nothing to train on or to evaluate on; empty if there is something.
     """
 
     training: tuple[Span, ...]
@@ -50,13 +50,13 @@ def choose_window(spans: Sequence[Span], settings: Settings) -> Window:
     """Chooses the window of the settings; spans that are not converted yet count as usable.
 
     Raises:
-      InputError: config.window.start is behind config.window.end.
+      InputError: config.window.start comes after config.window.end.
     """
     holdout, start, end = settings.holdout, settings.window.start, settings.window.end
     if start and end and start > end:
         raise InputError(
             "config.window.start",
-            received=f"'{start}', which is behind config.window.end='{end}'",
+            received=f"'{start}', which comes after config.window.end='{end}'",
             expected="the name of a span that is not later",
             action="Correct one of them. Spans are ordered by their names, as text.",
         )
@@ -96,13 +96,14 @@ class Plan:
     """The next step of retraining.
 
     Attributes:
-      id: that of the cycle that these inputs make.
+      id: the id of the cycle that these inputs make.
       work: the digest of the data to train and evaluate on, without the champion.
-      due: why a cycle is due, a sentence each; none: it is not.
-      waits: what it waits for where it is not due.
-      held: why nothing may happen at all; empty where nothing holds it.
-      drifts: those of new spans that are too large to go on without a person.
-      goes_on: the unfinished cycle with these inputs, or that may still go on; None where there is none.
+      due: the reasons why a cycle is due, a sentence each; empty if it is not.
+      waits: what the cycle waits for, if it is not due.
+      held: the reason why nothing may happen at all; empty if nothing is held.
+      drifts: the drifts of new spans that are too large to continue without a person.
+      goes_on: the unfinished cycle with these inputs, or another one that may still continue; None where
+        there is none.
       failed: the cycle with these inputs that failed, and would fail again; None where there is none.
       left: unfinished cycles whose inputs are gone.
       rewritten: spans that changed since an earlier cycle used them, a sentence each.
@@ -140,7 +141,7 @@ def make(
     """Makes the plan; changes nothing.
 
     Args:
-      backfill: whether a person requests a cycle of the past: it has an id of its own, and is not compared
+      backfill: whether a person requests a cycle of the past, which has an id of its own, and is not compared
         with a model that was trained on its holdout.
 
     Raises:
@@ -212,7 +213,7 @@ def _unseen(root: Root, served: Served | None, window: Window) -> Served | None:
 
 
 def _work(settings: Settings, digest: str, window: Window, served: Served | None) -> str:
-    """Digests the inputs of the work. The champion is one where training starts with its weights."""
+    """Digests the inputs of the work. The champion is one of them if training starts with its weights."""
     warmed = settings.train.start == CHAMPION and served
     return _digest(
         [
@@ -237,7 +238,9 @@ def stated_examples(decided: Sequence[Cycle]) -> Iterator[str]:
 
 
 def _decided_before(decided: Sequence[Cycle], work: str, served: Served | None) -> tuple[str, ...]:
-    """Says why the same work is not done again: its outcome is known, unless the champion was another."""
+    """The reason why the same work is not done again: its outcome is known. It is not known if the champion
+    was another.
+    """
     for cycle in decided:
         if cycle.plan["work"] != work:
             continue
@@ -253,7 +256,7 @@ def _still_holds(
     spans: Sequence[Span],
     served: Served | None,
 ) -> bool:
-    """Returns whether an unfinished cycle may go on, though there may be more spans by now."""
+    """Returns whether an unfinished cycle may continue, although there may be more spans by now."""
     plan = cycle.plan
     usable = {span.key for span in spans if not span.unusable}
     return cycle.id == own or (
@@ -265,7 +268,9 @@ def _still_holds(
 
 
 def _met(cycle: Cycle, served: Served | None) -> bool:
-    """Returns whether the champion is the one of the cycle's plan, or what the cycle published."""
+    """Returns whether the champion is the one in the cycle's plan, or the version that the cycle
+    published.
+    """
     met = cycle.plan["champion"]
     if served is None:
         return not met
@@ -303,9 +308,9 @@ class Situation:
     """The inputs of the triggers.
 
     Attributes:
-      spans: those of the window and the holdout.
-      decided: cycles that came to a decision, the oldest first.
-      drifts: those of the new spans that are converted.
+      spans: the spans of the window and the holdout.
+      decided: cycles that reached a decision, the oldest first.
+      drifts: the drifts of the new spans that are converted.
       settings_digest: see Settings.digest.
     """
 
@@ -319,7 +324,7 @@ class Situation:
 
 
 def new_spans(spans: Sequence[Span], decided: Sequence[Cycle]) -> list[Span]:
-    """Returns the spans that no decided cycle has used as they are now."""
+    """Returns the spans that no decided cycle has used in their present state."""
     seen = {key for cycle in decided for key in cycle.spans}
     return [span for span in spans if span.key not in seen]
 
@@ -386,12 +391,12 @@ def _format(time: datetime.datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
-# --- The code that trains and evaluates: a digest of this project's files and of the packages below.
+# --- The code that trains and evaluates: a digest of this project's files and of the following packages.
 
 
 _PROJECT = pathlib.Path(__file__).parents[2]
 _ROOMS = ("beam_jobs", "models", "pipeline")
-# The packages that compute. From 3.12 on, sums of Python itself have other bits.
+# The packages that compute. Python counts too: from 3.12 on, its sums have other bits.
 _PACKAGES = ("tensorflow", "keras", "numpy", "apache-beam", "pyarrow", "pillow", "scipy", "statsmodels")
 
 

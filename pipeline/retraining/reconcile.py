@@ -1,4 +1,4 @@
-"""Looks at what is there, decides whether a cycle is due, and runs it: what a scheduler calls."""
+"""Looks at the data, decides whether a cycle is due, and runs it. A scheduler calls this."""
 
 import dataclasses
 import datetime
@@ -18,7 +18,7 @@ from pipeline.retraining.records import SUPERSEDED, Cycle, Root
 from pipeline.retraining.settings import Settings, ending_at
 from pipeline.retraining.status import AFTER_DRIFT, after_hold, cycle_line, hold_line, span_line
 
-EXIT_REJECTED = 10  # with --fail_on_reject: a cycle came to another decision than to promote
+EXIT_REJECTED = 10  # with --fail_on_reject: the decision of a cycle was not to promote
 
 Clock = Callable[[], datetime.datetime]
 
@@ -29,8 +29,8 @@ class Outcome:
 
     Attributes:
       did: "nothing", "held" or "cycle".
-      why: one sentence or more.
-      cycle, decision, version: those of a cycle that ended; otherwise empty or None.
+      why: one or more sentences.
+      cycle, decision, version: of a cycle that ended; otherwise empty or None.
     """
 
     did: str
@@ -43,20 +43,20 @@ class Outcome:
 def reconcile(
     path: pathlib.Path, settings: Settings, *, clock: Clock, retry: bool = False, out: TextIO | None = None
 ) -> Outcome:
-    """Does what is due, once. First brings the store to the versions that are served here.
+    """Does what is due, once. Before that, gives the store the versions that are served here.
 
     Args:
       path: the root.
       retry: whether to try a failed cycle again.
-      out: where progress is printed; None: the stdout of that moment.
+      out: where progress is printed; None: stdout.
 
     Raises:
-      TryAgainError: another process retrains here, or something is in the way that may be gone later.
+      TryAgainError: another process retrains here, or there is an obstacle that may be gone later.
       InputError: a person must correct something.
     """
     with records.open_root(path, name=settings.name) as root:
-        records.check_clock(root, clock())  # before anything is converted or recorded
-        # On hold, too: what is served here was decided before.
+        records.check_clock(root, clock())  # comes before anything is converted or recorded
+        # This is also done on hold, because the versions that are served here were decided before.
         store.follow(root, settings, at=clock())
         if held := records.why_on_hold(root):
             return Outcome(did="held", why=(hold_line(held), after_hold(held)))
@@ -86,7 +86,7 @@ def convert_needed(root: Root, settings: Settings, *, clock: Clock, out: TextIO 
             converted = datasets.converted_span(root, sources, span, at=clock())
             datasets.check_usable(sources, [converted])
             print(span_line(converted), file=out, flush=True)
-        # One that cannot be used hides no equal one any more.
+        # A span that has just turned out to be unusable no longer hides an equal one.
         spans = datasets.known_spans(root, sources, [span.raw for span in spans])
 
 
@@ -101,7 +101,7 @@ def _run(
     publishes: bool = True,
 ) -> Outcome:
     """Starts the cycle, or goes on with it, to its end. A cycle of a backfill is not run twice."""
-    # Imported here: the stages bring TensorFlow, which takes seconds.
+    # Imported here, because the stages import TensorFlow, which takes seconds.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
@@ -133,7 +133,7 @@ def _hold(root: Root, settings: Settings, plan: Plan, *, at: datetime.datetime) 
 def _try_again(root: Root, failed: Cycle, *, retry: bool, at: datetime.datetime) -> None:
     """Raises InputError for a cycle that failed with the same inputs, unless a person retries it.
 
-    Earlier versions also wrote down a shortage as a failure: that is tried again.
+    Earlier versions also recorded a shortage as a failure; such a cycle is tried again.
     """
     if not retry and not shortage(RuntimeError(failed.failure["error"])):
         raise InputError(
@@ -216,7 +216,7 @@ def _served(served: Served | None) -> Mapping:
     }
 
 
-# --- Backfill: cycles of the past, with what would have been trained and decided when each span arrived.
+# --- Backfill: cycles of the past. They train and decide as would have been done when each span arrived.
 
 
 def backfill(
@@ -229,10 +229,10 @@ def backfill(
     clock: Clock,
     out: TextIO | None = None,
 ) -> Iterator[Outcome]:
-    """Runs a cycle for each span from `start` to `end`, as if it were the last; none is run twice.
+    """Runs a cycle for each span from `start` to `end`, as if it were the last span; no cycle is run twice.
 
     Args:
-      start, end: names of spans; empty: the first, the last there is.
+      start, end: names of spans; empty: the first and the last span.
       publishes: whether to publish what is promoted.
 
     Raises:

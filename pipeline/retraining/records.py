@@ -21,7 +21,7 @@ def audit_entries(path: pathlib.Path, *, damage: list[str] | None = None) -> lis
     """Reads every entry, the oldest first. An unfinished last line of a killed process does not count.
 
     Args:
-      damage: gets the errors of damaged lines, which are left out then.
+      damage: gets the errors of damaged lines, which are then left out.
 
     Raises:
       InputError: another line is damaged, and there is no `damage`.
@@ -36,9 +36,9 @@ def add_entry(path: pathlib.Path, operation: str, *, at: datetime.datetime, **va
 
 
 def add_entry_once(path: pathlib.Path, operation: str, *, at: datetime.datetime, **values: object) -> None:
-    """Adds an entry unless there is an equal one but for its time.
+    """Adds an entry unless there is one that differs only in its time.
 
-    So an operation may be repeated whose process was killed after its entry.
+    So an operation whose process was killed after its entry may be repeated.
     """
     entry = {"act": operation, **json.loads(json.dumps(values, default=str))}
     if all({**each, "at": None} != {**entry, "at": None} for each in audit_entries(path)):
@@ -79,7 +79,7 @@ def _append(path: pathlib.Path, line: bytes) -> None:
 
     `hold` may write while a cycle runs, so each waits for the other.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o644)  # a pipe is not waited for
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o644)  # does not wait for a pipe
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         whole = _content(path).rfind(b"\n") + 1
@@ -88,7 +88,7 @@ def _append(path: pathlib.Path, line: bytes) -> None:
             os.pwrite(descriptor, line, whole)
             os.fsync(descriptor)
         except OSError as error:
-            os.ftruncate(descriptor, whole)  # a full disk leaves no half line
+            os.ftruncate(descriptor, whole)  # a full disk must not leave half a line
             error.filename = str(path)
             raise
     finally:
@@ -99,13 +99,13 @@ def _append(path: pathlib.Path, line: bytes) -> None:
 # --- Stage results: JSON files that are written once, whole, with their own digest.
 
 
-_OF = "receipt_of"  # the key of the original place, which shows a copy
+_OF = "receipt_of"  # the key of the original place, which reveals a copy
 
 
 def write_result(path: pathlib.Path, document: Mapping[str, object]) -> dict:
     """Writes a stage result, whole and on the disk; returns it as `read_result` does.
 
-    One that exists stays as it is, and is returned: a stage is not recorded twice.
+    If the result exists, it stays as it is and is returned: a stage is not recorded twice.
     """
     if (there := read_result(path)) is not None:
         return there
@@ -144,7 +144,7 @@ def _damaged(thing: str, error: Exception, otherwise: str) -> InputError:
 
 
 def _of(path: pathlib.Path) -> str:
-    """Returns the name of a result with its folder's: a root may be moved."""
+    """Returns the name of a result with the name of its folder, without the root, which may be moved."""
     return f"{path.parent.name}/{path.name}"
 
 
@@ -189,7 +189,7 @@ class Root:
         return self.cycles / cycle
 
     def absolute(self, path: str) -> pathlib.Path:
-        """Returns the absolute path of one in the config, which is relative to the root."""
+        """Returns the absolute path of a path in the config, which is relative to the root."""
         return self.path / path
 
 
@@ -198,7 +198,7 @@ def open_root(path: pathlib.Path, *, name: str) -> Iterator[Root]:
     """Yields the root, and keeps other processes from retraining in it.
 
     Raises:
-      InputError: there is no such folder, or the name is no name of a folder.
+      InputError: there is no such folder, or the name cannot be the name of a folder.
       TryAgainError: another process retrains in it (exit code 75).
     """
     root = existing_root(path, name=name)
@@ -225,7 +225,7 @@ def existing_root(path: pathlib.Path, *, name: str) -> Root:
     return Root(path=flags.absolute(path), name=name)
 
 
-# --- The history of cycles: how each started and ended, from their results.
+# --- The history of cycles: how each started and ended, according to their results.
 
 
 PLAN, ENDED, FAILED = "plan.json", "ended.json", "failed.json"
@@ -265,7 +265,7 @@ def cycle_history(root: Root, *, damage: list[str] | None = None) -> list[Cycle]
     """Returns every cycle, the oldest first; its plan has the time that `accept_clock` gave it.
 
     Args:
-      damage: gets the errors of damaged results, which count as absent then.
+      damage: gets the errors of damaged results, which then count as absent.
 
     Raises:
       InputError: a result is damaged, and there is no `damage`.
@@ -318,11 +318,12 @@ def spans_of(plan: Mapping, role: str) -> list[Mapping]:
     return [span for span in plan["spans"] if role in span["roles"]]
 
 
-# --- The clock: what was recorded ahead of it would stop every schedule and age until then.
+# --- The clock: records with a time ahead of it would stop every schedule and age until that time.
 
 
-_CLOCK_MAY_STEP = datetime.timedelta(minutes=2)  # back, where machines that take turns disagree
-_CLOCK = "clock"  # a person confirmed the clock: earlier entries had the wrong time
+# The clock may go back by this much, where machines that take turns disagree.
+_CLOCK_MAY_STEP = datetime.timedelta(minutes=2)
+_CLOCK = "clock"  # entry of a person who confirmed the clock: earlier entries had the wrong time
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -335,7 +336,7 @@ class Ahead:
 
 
 def ahead_of_clock(root: Root, now: datetime.datetime) -> Ahead | None:
-    """Returns what was recorded at a time ahead of `now`; None where nothing was."""
+    """Returns the cycles and versions with a time ahead of `now`; None where there are none."""
     entries = audit_entries(root.audit)
     since = max((number for number, entry in enumerate(entries) if entry["act"] == _CLOCK), default=0)
     logged = [entry["at"] for entry in entries[since:]]
@@ -368,7 +369,7 @@ def check_clock(root: Root, now: datetime.datetime) -> None:
 
 
 def accept_clock(root: Root, *, reason: str, at: datetime.datetime) -> Ahead:
-    """Makes what was recorded ahead of the clock count as done `at`; returns it.
+    """Makes records with a time ahead of the clock count as made `at` the given time; returns them.
 
     Raises:
       InputError: nothing is ahead.
@@ -400,7 +401,7 @@ def publications(root: Root) -> dict[int, dict]:
     times = corrected_times(audit_entries(root.audit, damage=[]))["versions"]
     found = {}
     for version in versions.versions(root.serving):
-        with contextlib.suppress(InputError):  # it was removed meanwhile
+        with contextlib.suppress(InputError):  # the version was removed in the meantime
             document = versions.published(root.serving, version)
             found[version] = {**document, "at": times.get(version, document["at"])}
     return found
@@ -438,7 +439,7 @@ def _check_hold(found: Mapping) -> dict:
 def put_hold(
     root: Root, *, reason: str, by: str, at: datetime.datetime, spans: Sequence[Sequence[str]] = ()
 ) -> None:
-    """Holds retraining; where it is held already, that reason stays.
+    """Holds retraining; if it is held already, the earlier reason stays.
 
     Args:
       by: "a person" or "drift".

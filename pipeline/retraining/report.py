@@ -25,8 +25,8 @@ from pipeline.training.state import workdir
 from pipeline.training.state.workdir import Workdir
 
 FILE_NAME = "report.html"
-_SLICES_DRAWN = 40  # the worst first
-_FEATURES_DRAWN = 20  # the farthest first
+_SLICES_DRAWN = 40  # slices that are drawn; the worst come first
+_FEATURES_DRAWN = 20  # features that are drawn; the farthest come first
 
 
 def write(job: Job) -> pathlib.Path:
@@ -154,7 +154,7 @@ def _with_interval(each: Mapping | None) -> Cell | str:
 
 
 def _methods(differences: Mapping[str, Mapping]) -> str:
-    """Names the methods of the differences' intervals, each once."""
+    """Lists the methods of the differences' intervals, each once."""
     known = (each["method"] for each in differences.values() if each["value"] is not None)
     return "; ".join(dict.fromkeys(known))
 
@@ -222,7 +222,7 @@ def _distance(far: drift.Distance | None) -> list[str]:
 
 
 def centre(feature: FeatureStatistics, declared: Feature) -> str:
-    """Formats the mean, as in the raw data, or the commonest value and its share; – where unknown."""
+    """Formats the mean, as in the raw data, or the most frequent value and its share; – if unknown."""
     if feature.numeric:
         mean = feature.numeric.mean
         if isinstance(declared, Datetime):

@@ -33,12 +33,15 @@ from pipeline.training.experiment import defaults, model_code
 LATER, SPLIT = "later", "split"
 SCRATCH, CHAMPION = "scratch", "champion"
 _Limits = TypeVar("_Limits", ParityLimits, Limits)
-_LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)  # schedules may name a year
+# Earlier than any schedule, which may name a year.
+_LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Commands:
-    """Modules that a cycle runs as processes of their own. Only a binary may name binaries."""
+    """Modules that a cycle runs as processes of their own. They come from a command, because only a command
+    may name commands.
+    """
 
     convert: str
     train: str
@@ -112,7 +115,7 @@ class Notify:
     webhook: str
 
     def public(self) -> dict[str, str]:
-        """Returns the program and the host alone: what stands behind them may be a secret."""
+        """Returns only the program and the host: what follows them may be a secret."""
         program, *more = self.command.split(maxsplit=1) or [""]
         return {"command": f"{program} …" if more else program, "webhook": _host(self.webhook)}
 
@@ -128,7 +131,7 @@ class Settings:
     """A parsed config of retraining.
 
     Attributes:
-      store: that of config.publish_to; None: versions are published nowhere else.
+      store: the store of config.publish_to; None: versions are published nowhere else.
       given: the config as JSON.
     """
 
@@ -168,14 +171,14 @@ class Settings:
         )
 
     def public(self) -> Values:
-        """Returns the config as JSON, for the plan of a cycle, which others may read: without its secrets."""
+        """Returns the config as JSON without its secrets, for the plan of a cycle, which others may read."""
         return {**self.given, "notify": self.notify.public(), "serving_url": _host(self.serving_url)}
 
     def digest(self) -> str:
         """Digests the settings that change the work or the decision of a cycle, and the experiment.
 
         Raises:
-          InputError: the experiment's file gives no config, or names code that there is not.
+          InputError: the experiment's file gives no config, or names code that does not exist.
         """
         values = {
             key: self.given[key] for key in ("holdout", "export", "gate", "gate_anchor", "parity", "infra")
@@ -193,7 +196,7 @@ class Settings:
 
 
 def _host(url: str) -> str:
-    """Returns an address without what follows its host, or stands before it for a log-in."""
+    """Returns an address without the log-in before its host and without everything after it."""
     scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
     host = re.split("[/?#]", rest)[0]
     return f"{scheme}{separator}{host.rpartition('@')[2]}" + ("/…" if host != rest else "")
@@ -209,7 +212,7 @@ def parse(config: Values, commands: Commands, *, like: Values) -> Settings:
     """Parses the values of a config file.
 
     Args:
-      like: the values of the shared config, with its defaults.
+      like: the values of the shared config, which are the defaults.
 
     Raises:
       InputError: a setting is unknown, missing or invalid, or needs a library that is not installed.
@@ -231,20 +234,20 @@ def parse(config: Values, commands: Commands, *, like: Values) -> Settings:
 
 
 def _is_schedule(cron: str) -> bool:
-    """Returns whether the schedule ever comes due: the 30th of February does not."""
+    """Returns whether the schedule is ever due: the 30th of February is not."""
     try:
         return croniter.is_valid(cron) and bool(croniter(cron, _LONG_AGO).get_next())
     except CroniterBadDateError:
         return False
 
 
-# What a cycle itself gives to the commands: see datasets.py and stages.py.
+# Flags that a cycle itself gives to the commands: see datasets.py and stages.py.
 _FLAGS_OF_CONVERT = ("input", "schema", "output")
 _FLAGS_OF_TRAIN = ("config", "dataset", "workdir", "json", "warm_start", "baseline", "nobaseline")
 
 
 def _besides(given: Sequence[str]) -> Rule:
-    """Refuses a flag that a cycle gives itself: a command ends at a flag that is there twice, every night."""
+    """Refuses a flag that a cycle gives itself: a command with a flag given twice would fail, every night."""
 
     def is_right(flags: Sequence[str]) -> bool:
         return not {flag.lstrip("-").partition("=")[0] for flag in flags} & {*given}
@@ -320,7 +323,7 @@ def _check_type(key: str, value: object, meant: object) -> None:
 def _is_number(value: object, kind: object) -> bool:
     """Returns whether the value is of a type such as `int` or `float | None`; a whole number is a float, too.
 
-    NaN is no number here: comparisons with it fail, so that as a limit it would limit nothing.
+    NaN is not a number here: every comparison with it is false, so as a limit it would limit nothing.
     """
     if isinstance(value, bool):
         return False
@@ -332,7 +335,7 @@ def _is_number(value: object, kind: object) -> bool:
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # a whole number too large for a float
         return False
 
 
@@ -347,7 +350,7 @@ def _is_texts(value: object) -> bool:
 
 
 def _code(path: pathlib.Path, flags: Sequence[str]) -> list[object]:
-    """What is known of the own code of an experiment, as training finds it, without where it lies."""
+    """Describes an experiment's own code, as training finds it, but not where the code is."""
     given = (flag.lstrip("-").removeprefix("config.") for flag in flags if flag.startswith("--config."))
     values = dict(each.split("=", 1) for each in given if "=" in each)
     whole = config.swept(_experiment(path), values, flag="config.train.flags")
@@ -367,7 +370,7 @@ def _experiment(path: pathlib.Path) -> ConfigDict:
     """Returns the values of an experiment, most of which come from files such as configs/base.py."""
     try:
         return config.get_config(str(path))
-    except Exception as error:  # any kind: it is the user's code
+    except Exception as error:  # errors of any class: it is the user's code
         raise InputError(
             f"config.train.config={path}",
             received=f"{type(error).__name__}: {' '.join(str(error).split())}",

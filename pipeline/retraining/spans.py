@@ -13,14 +13,15 @@ from collections.abc import Callable, Sequence
 from pipeline.base import documents, files
 from pipeline.base.errors import InputError, TryAgainError
 
-# --- Digests of raw files. A cache keeps them, so that a file is read once while its size and times stay.
+# --- Digests of raw files. A cache keeps them, so that a file is read only once as long as its size and times
+# do not change.
 
 
 class Digests:
     """SHA-256 by path.
 
     Args:
-      path: that of the cache. A damaged or missing one only costs time.
+      path: path of the cache. If it is damaged or missing, that only costs time.
       clock: nanoseconds since 1970.
     """
 
@@ -43,7 +44,9 @@ class Digests:
         return digest
 
     def save(self) -> None:
-        """Keeps the digests that were used, if the disk takes them; else they are computed again."""
+        """Saves the digests that were used, if the disk has room; otherwise they are computed again next
+        time.
+        """
         if self._used != self._known:
             with contextlib.suppress(OSError):
                 documents.write(self._path, self._used)
@@ -62,9 +65,9 @@ class RawSpan:
     """A file or folder of raw data.
 
     Attributes:
-      name: the match of the glob's wildcards; of `date=2026-11-01`, only the value.
+      name: the match of the glob's wildcards; for `date=2026-11-01`, only the value.
       digest: the SHA-256 of the names and contents of all its files.
-      content: the SHA-256 of the contents alone, equal for a copy under another name.
+      content: the SHA-256 of only the contents, which is equal for a copy under another name.
     """
 
     name: str
@@ -96,7 +99,7 @@ def find(pattern: str, digests: Digests, *, marker: str = "") -> list[RawSpan]:
 
 
 def _name(pattern: str, path: pathlib.Path) -> str:
-    """Returns the match of the pattern's wildcards; the last part of the path where it has none."""
+    """Returns the match of the pattern's wildcards; if it has none, the last part of the path."""
     parts, patterns = path.parts, pathlib.Path(pattern).parts
     if "**" in patterns or len(parts) != len(patterns):
         return _bare(parts[-1])

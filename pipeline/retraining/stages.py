@@ -21,14 +21,14 @@ from pipeline.serving.child import KILLED
 from pipeline.serving.result import InfraResult
 from pipeline.training.experiment.restore import restore_model
 
-# --- DATA: the datasets are those of the plan, and training has not seen the holdout.
+# --- DATA: checks that the datasets are those of the plan, and that training has not seen the holdout.
 
 
 def data(job: Job) -> dict:
     """Checks the datasets; returns rows and digests of both parts, and their overlap.
 
     Raises:
-      InputError: a dataset is damaged or not that of the plan, or training has seen the holdout.
+      InputError: a dataset is damaged or not the one in the plan, or training has seen the holdout.
     """
     _check_planned(job)
     overlap = overlap_lib.overlap(
@@ -67,7 +67,7 @@ def _summary(part: Part) -> dict:
     }
 
 
-# --- TRAIN: pipeline.train in a process of its own, which goes on from its checkpoint.
+# --- TRAIN: pipeline.train in a process of its own, which continues from its checkpoint.
 
 
 def train(job: Job) -> dict:
@@ -134,19 +134,20 @@ def evaluate(job: Job) -> dict:
     return {"models": sorted(job.models()), "rows": len(answers.labels), "holdout_digest": answers.digest}
 
 
-# --- PARITY: the export decides as the run does, on rows of the holdout.
+# --- PARITY: checks that the export decides as the run does, on rows of the holdout.
 
 
 def parity(job: Job) -> dict:
     """Returns a ParityResult as JSON. Raises InputError where the export or a record is damaged."""
     holdout = select(job.holdout.dataset, job.holdout.split)
-    # The checkpoint that was exported: where a run keeps its best one, that is not the last.
+    # This takes the checkpoint that was exported: where a run keeps its best one, that may not be the last.
     run = restore_model(job.run, checkpoint=f"{records.open_export(job.export)['step']}")
     result = parity_lib.parity(run, job.export, holdout, limits=job.settings.parity)
     return dict(result.to_json())
 
 
-# --- INFRA: a fresh process serves the export as recorded, fast and small enough beside the champion.
+# --- INFRA: checks that a fresh process serves the export as recorded, fast and small enough compared with
+# the champion.
 
 
 def infra(job: Job) -> dict:
@@ -159,7 +160,7 @@ def check_serving(job: Job, directory: pathlib.Path, *, against: pathlib.Path | 
     """Checks a version directory in a fresh process, with the requests of the cycle's export.
 
     Raises:
-      TryAgainError: memory ran out, and the config set no limit that a model could exceed.
+      TryAgainError: memory ran out, although the config sets no limit that a model could exceed.
     """
     limits = job.settings.infra
     result = check.check(directory, requests_lib.load(job.export), against=against, limits=limits)
@@ -174,17 +175,18 @@ def check_serving(job: Job, directory: pathlib.Path, *, against: pathlib.Path | 
     return result
 
 
-# --- The prior, which a first model must beat: a prediction from the labels of training alone.
+# --- The prior, which a first model must beat: a prediction that uses only the labels of training.
 
 
 def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | None:
-    """Returns the share of the positive class, those of all classes [classes], or the mean; None if unknown.
+    """Returns the share of the positive class, the shares of all classes [classes], or the mean; None if
+    unknown.
 
     Of several targets it is the mean of each; of a multilabel in one column the share of the rows that have
     each class, and in several columns it is unknown.
 
     Args:
-      statistics: those of the training rows.
+      statistics: statistics of the training rows.
     """
     if len(label.parts) > 1:
         found = [statistics.features[name].numeric for name in label.parts]
@@ -194,7 +196,7 @@ def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | 
         return measured.numeric.mean if measured.numeric else None
     if measured.values is None or not measured.values.complete:
         return None
-    known = dict(measured.values.values)  # only classes that occur
+    known = dict(measured.values.values)  # holds only classes that occur
     counts = np.array([known.get(name, 0) for name in label.classes], np.float64)
     if label.shape:
         return counts / measured.present if measured.present else None

@@ -21,7 +21,7 @@ AFTER_DRIFT = (
     "config.drift.ignore a feature that always moves, such as a date"
 )
 AFTER_CLOCK = "`clock --reason=…` goes on, if the clock is right"
-_LISTED = 12  # cycles and spans; --json has all
+_LISTED = 12  # cycles and spans that are listed; --json has all
 _CYCLE = ("cycle", "begun", "data", "decision", "version", "why")
 _VERSION = ("version", "published", "cycle", "")
 _SHORT = (0, 1, 3, 4, 5)  # the columns of cycles that fit a terminal
@@ -31,7 +31,7 @@ _Read = TypeVar("_Read")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Overview:
-    """All that is known of a root; damaged parts are named and left out.
+    """Everything known about a root; damaged parts are named and left out.
 
     Attributes:
       served: the champion; None where nothing is published, or where it is damaged.
@@ -55,14 +55,16 @@ class Overview:
 
     @property
     def published(self) -> dict[str, int]:
-        """Maps a cycle to its published version, also by a person, less those taken back."""
+        """Maps each cycle to its published version, also if a person published it; without those taken
+        back.
+        """
         back = {entry["version"] for entry in self.entries if entry["act"] == TAKEN_BACK}
         came = [entry for entry in self.entries if entry["act"] == PUBLISHED and entry["version"] not in back]
         return {entry["cycle"]: entry["version"] for entry in came}
 
 
 def survey(root: Root, settings: Settings, *, now: datetime.datetime) -> Overview:
-    """Reads all that is known; never raises InputError for a damaged file."""
+    """Reads everything that is known; never raises InputError for a damaged file."""
     damage: list[str] = []
 
     def read(what: Callable[[], _Read], otherwise: _Read) -> _Read:
@@ -206,7 +208,7 @@ def damage_lines(known: Overview) -> list[str]:
 
 
 def why(cycle: Cycle) -> str:
-    """Says in a line why a cycle ended as it did."""
+    """Returns one line that says why a cycle ended as it did."""
     if cycle.failure:
         return f"{cycle.failure['stage']}: {cycle.failure['error']}"
     if cycle.end:
@@ -235,7 +237,7 @@ def cycle_line(plan: Plan, written: Mapping) -> str:
 
 
 def window_line(plan: Mapping) -> str:
-    """Says what a cycle is trained on, evaluated on and compared with."""
+    """Formats what a cycle is trained on, evaluated on and compared with."""
     trained, evaluated = (
         _range([span["name"] for span in records.spans_of(plan, role)]) for role in ("training", "holdout")
     )
@@ -251,7 +253,7 @@ def hold_line(found: Mapping) -> str:
 
 
 def after_hold(found: Mapping) -> str:
-    """Says what a person does next."""
+    """Returns what a person should do next."""
     return AFTER_DRIFT if found["by"] == "drift" else "`release --reason=…` ends the hold"
 
 

@@ -1,4 +1,4 @@
-"""Brings the object store of config.publish_to to the versions of ROOT/serving after every operation."""
+"""Gives the object store of config.publish_to the versions of ROOT/serving, after every operation."""
 
 import datetime
 
@@ -14,10 +14,10 @@ FOLLOWED = "store"
 
 
 def follow(root: Root, settings: Settings, *, at: datetime.datetime) -> None:
-    """Brings the store to the versions of ROOT/serving; does nothing where config.publish_to is empty.
+    """Gives the store the versions of ROOT/serving; does nothing where config.publish_to is empty.
 
-    The audit log has an entry before each change: one for a killed call, and one for the call that finishes
-    it.
+    An entry is added to the audit log before each change. So a call that is killed leaves one, and the call
+    that finishes its work adds another.
 
     Raises:
       TryAgainError: another process writes there, or the store does not answer.

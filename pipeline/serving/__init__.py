@@ -1,5 +1,5 @@
 """Checks that a fresh process serves an exported model as recorded, fast and small enough.
 
 May import exporting, data and report. Start with check.py; servers.py checks a running TensorFlow Serving.
-Both ask by client.py.
+Both send requests through client.py.
 """

@@ -31,7 +31,7 @@ def check(
     A failure in the process that loads it becomes a reason of the result, never an exception.
 
     Args:
-      requests: those recorded when the model was exported.
+      requests: the requests recorded when the model was exported.
       against: the champion's version directory, to compare latency, memory and size with; None: only the
         limits that need no champion apply.
     """
@@ -73,7 +73,7 @@ def _checked(result: InfraResult, start: _Start, requests: Requests) -> InfraRes
 
 
 def _replayed(result: InfraResult, model: Child, requests: Requests) -> InfraResult:
-    """Adds to the result how the model answered, also to garbage. Raises ChildError."""
+    """Adds to the result how the model answered recorded requests, and garbage. Raises ChildError."""
     found = model.ask("replay", during="while it answered the recorded requests")
     garbage = model.ask("garbage", during="while it was asked with bytes that are no example")
     refusal = "bytes that are no serialized example were answered as if they were one, not with an error"
@@ -96,7 +96,9 @@ Declared = Mapping[str, Ways]
 
 
 def signature_reasons(found: Declared, declared: Declared) -> list[str]:
-    """Returns a sentence for each signature, input or output that is missing or differs. More is no fault."""
+    """Returns a sentence for each signature, input or output that is missing or differs. Additional ones are
+    no fault.
+    """
     return [text for name, expected in declared.items() for text in _signature_reasons(name, found, expected)]
 
 
@@ -158,7 +160,7 @@ def _relative(measured: Measured, champion: Measured, limits: Limits) -> Iterato
 
 
 def _latency_reasons(rows: str, mine: Latency, other: Latency, limits: Limits) -> Iterator[str]:
-    """Compares medians round by round: other load on the machine in a round slowed both models."""
+    """Compares medians round by round: other load on the machine slows both models in the same round."""
     pairs = list(zip(mine.medians, other.medians, strict=True))
     difference = statistics.median(one - another for one, another in pairs)
     ratio = statistics.median(one / max(another, 1e-9) for one, another in pairs)

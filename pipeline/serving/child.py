@@ -22,15 +22,17 @@ from pipeline.exporting.requests import Requests
 from pipeline.exporting.runtimes import OTHER_FILES
 from pipeline.serving.result import Latency, Limits, Measured
 
-_PROBE = "pipeline.serving.probe"  # by name: an import would start TensorFlow here
-_ENVIRONMENT = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # else the first of two takes all of a GPU's memory
+_PROBE = "pipeline.serving.probe"  # given by name, because an import would start TensorFlow here
+_ENVIRONMENT = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # otherwise the first of two takes all of a GPU's memory
 _BLOCK_BYTES = 1 << 16
 KILLED = "was killed (SIGKILL)"
-_LONGEST_LINE = 300  # characters of a process's last line
+_LONGEST_LINE = 300  # characters of a process's last line that are shown
 
 
 class ChildError(Exception):
-    """A process ended, hung, or answered with an error; the message is a sentence that says which."""
+    """Raised where a process ended, hung, or answered with an error; the message is a sentence that says
+    which.
+    """
 
 
 class Child:
@@ -65,7 +67,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env=os.environ | _ENVIRONMENT,
-            start_new_session=True,  # so that what it starts can be killed with it
+            start_new_session=True,  # so that the processes that it starts can be killed with it
         )
         return self
 
@@ -146,7 +148,8 @@ def _format_code(code: int) -> str:
     return f"ended with exit code {code}"
 
 
-# --- Measurement: latency, memory and size of models that are loaded at once, each in its own process.
+# --- Measurement: latency, memory and size of models that are loaded at the same time, each in its own
+# process.
 
 
 _MIB = 1 << 20
@@ -176,7 +179,9 @@ def measure(
 
 
 def disk_mib(directory: pathlib.Path) -> float:
-    """Returns the size of all files but those for other runtimes, which one version may have and one lack."""
+    """Returns the size of all files except those for other runtimes, which one version may have and another
+    lack.
+    """
     files = (path for path in directory.rglob("*") if path.is_file() and path.name not in OTHER_FILES)
     return sum(path.stat().st_size for path in files) / _MIB
 
@@ -190,7 +195,7 @@ def _latencies(subjects: Sequence[Child], rows: int, limits: Limits) -> list[Lat
 
 
 def _parts(calls: int, rounds: int) -> Iterator[int]:
-    """Yields the calls of each round, as even as possible, none 0."""
+    """Yields the number of calls in each round, as even as possible and never 0."""
     bounds = [calls * number // rounds for number in range(rounds + 1)]
     return (last - first for first, last in itertools.pairwise(bounds) if last > first)
 

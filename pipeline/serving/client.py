@@ -12,15 +12,19 @@ from pipeline.report.comparison import differing_rows, largest_difference
 
 
 class AbsentError(Exception):
-    """The server cannot be reached, or does not have the version yet; it may a moment later."""
+    """Raised where the server cannot be reached, or does not have the version yet; a later try may
+    succeed.
+    """
 
 
 class RefusedError(Exception):
-    """The model answered with an error; the message is a clause that says so, such as `it refused: …`."""
+    """Raised where the model answered with an error; the message is a clause that says so, such as `it
+    refused: …`.
+    """
 
 
 class Client(Protocol):
-    """A way to one version of one model: over REST, over gRPC, or loaded in this process."""
+    """Access to one version of one model: over REST, over gRPC, or loaded in this process."""
 
     def predict(self, call: Call) -> Mapping[str, np.ndarray]:
         """Returns the outputs by name. Raises AbsentError and RefusedError."""

@@ -1,7 +1,7 @@
 """The fresh process of the infra check: `python -m pipeline.serving.probe DIRECTORY REQUESTS`.
 
-It reads questions from stdin, one a line, answers each with a line of JSON on stdout, and ends with stdin.
-It imports neither Keras nor this project's layers: a server has TensorFlow alone.
+It reads questions from stdin, one on each line, and answers each with a line of JSON on stdout. It ends when
+stdin ends. It imports neither Keras nor this project's layers: a server has only TensorFlow.
 """
 
 from pipeline.base import (
@@ -33,7 +33,8 @@ from pipeline.serving.client import Answers, RefusedError, refuses, refuses_garb
 _WARM_CALLS = 5
 
 
-# TensorFlow quotes a request's bytes in its message, which Python cannot always read (2.21): a ValueError.
+# TensorFlow (2.21) quotes a request's bytes in its message; if Python cannot decode them, it raises
+# ValueError.
 _REFUSALS = (tf.errors.OpError, TypeError, ValueError)
 
 
@@ -41,7 +42,8 @@ class LoadedModel:
     """A SavedModel in this process, as a Client."""
 
     def __init__(self, directory: pathlib.Path) -> None:
-        self._module = tf.saved_model.load(str(directory))  # kept: signatures alone lose their variables
+        # Kept, because signatures by themselves lose their variables.
+        self._module = tf.saved_model.load(str(directory))
         self.signatures = self._module.signatures
 
     def predict(self, call: Call) -> Mapping[str, np.ndarray]:
@@ -68,7 +70,7 @@ class Probe:
         self._model: LoadedModel | None = None
         self._asked: str = ""
         self._examples: np.ndarray | None = None
-        tf.constant(0) + 1  # TensorFlow's own start is not the model's
+        tf.constant(0) + 1  # so that TensorFlow's own start does not count as the model's
         self._before = _mib("VmRSS")
         forget_peak()
 
@@ -85,7 +87,9 @@ class Probe:
         return answers[question["ask"]](**question.get("with", {}))
 
     def load(self) -> Mapping:
-        """Loads the model; returns the time, and its signatures as `Requests.declared` has them."""
+        """Loads the model; returns the time that it took, and its signatures in the form of
+        `Requests.declared`.
+        """
         started = time.monotonic()
         self._model = LoadedModel(self._directory)
         seconds = time.monotonic() - started
@@ -99,7 +103,7 @@ class Probe:
         return {"exact": exact, "worst": answers.worst, "reasons": answers.reasons}
 
     def garbage(self) -> Mapping:
-        """Checks that a request of bytes that are no example is answered with an error."""
+        """Checks that the model answers bytes that are not an example with an error."""
         return {"refused": refuses_garbage(self._model)}
 
     def choose(self) -> Mapping:
@@ -177,7 +181,7 @@ def main(argv: Sequence[str]) -> None:
     for question in _questions():
         try:
             answer = {"answer": probe.answer(question)}
-        except Exception as error:  # any kind: TensorFlow's, and those of code that a model calls
+        except Exception as error:  # errors of any class: TensorFlow's, and those of code that a model calls
             answer = {"error": _one_line(error)}
         answers.write(json.dumps(answer) + "\n")
 

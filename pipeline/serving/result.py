@@ -7,7 +7,9 @@ from pipeline.base.errors import InputError
 
 
 class CheckResult:
-    """Base of results. `reasons` are sentences that say why a model must not serve; without any, it may."""
+    """Base of results. `reasons` are sentences that say why a model must not serve; if there are none, it
+    may.
+    """
 
     reasons: Sequence[str]
 
@@ -16,7 +18,7 @@ class CheckResult:
         return not self.reasons
 
     def to_json(self) -> Mapping[str, object]:
-        """Returns all of it, and `passed`."""
+        """Returns all fields, and `passed`."""
         return {"passed": self.passed, **dataclasses.asdict(self)}
 
 
@@ -37,14 +39,14 @@ def require_limits(limits: object, *, check: str, least: Mapping[str, float]) ->
 class Limits:
     """Limits of a model's cost. Each ratio is to the champion, and counts only beyond its slack.
 
-    A difference within the slack is never a fault: in a model of 0.2 ms, twice as much is noise.
+    A difference within the slack is never a fault: for a model that takes 0.2 ms, twice as much is noise.
 
     Attributes:
-      calls: how many are timed, each for one row and for the largest recorded batch.
+      calls: how many calls are timed, each for one row and for the largest recorded batch.
       rounds: how often the two models take turns, so that a busy moment of the machine meets both.
       seconds: the time limit of a model's process for all its answers, from its start on.
-      median_ms, p99_ms, memory_mib, disk_mib: limits whatever the champion has; None: none. The times are
-        those of one row.
+      median_ms, p99_ms, memory_mib, disk_mib: limits that do not depend on the champion; None: no limit. The
+        times are for one row.
       process_mib: the most memory that the process may get from the kernel; None: no limit.
     """
 
@@ -75,7 +77,7 @@ class Limits:
 class Latency:
     """Milliseconds of wall time of calls of `serving_default` in a warm process.
 
-    `medians` are those of each round, in which champion and challenger took turns.
+    `medians` has the median of each round, in which champion and challenger took turns.
     """
 
     rows: int
@@ -90,13 +92,13 @@ class Measured:
     """The cost of a model.
 
     Attributes:
-      latency: that of one row, and of the largest recorded batch if it has more.
+      latency: latency of one row, and of the largest recorded batch if it has more rows.
       memory_mib: the largest resident memory of its process, less TensorFlow's before it was loaded.
       process_mib: the largest resident memory of its process.
       load_seconds: the time to load it.
       disk_mib: the size of the files of its directory, without those for other runtimes.
-      asked: the examples it was timed with: "the recorded requests", or its own golden examples where it
-        cannot read those.
+      asked: the examples with which it was timed: "the recorded requests", or its own golden examples where
+        it cannot read those.
     """
 
     latency: Sequence[Latency]
@@ -128,9 +130,9 @@ class InfraResult(CheckResult):
     """The result of the infra check of `directory`.
 
     Attributes:
-      reasons: why it must not serve, a sentence each; none: it may.
+      reasons: the reasons why it must not serve, a sentence each; empty if it may.
       replayed, measured: None where the check ended before.
-      champion: the cost that it was compared with; None where there was no champion, or no measurement.
+      champion: the cost with which it was compared; None where there was no champion, or no measurement.
     """
 
     directory: str

@@ -25,7 +25,7 @@ from pipeline.serving.result import CheckResult
 _GRPC_ABSENT = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.NOT_FOUND,
-    grpc.StatusCode.FAILED_PRECONDITION,  # it loads, or unloads
+    grpc.StatusCode.FAILED_PRECONDITION,  # the server loads or unloads the version
     grpc.StatusCode.DEADLINE_EXCEEDED,
 )
 _SECONDS_A_CALL = 30.0
@@ -71,7 +71,7 @@ class Served(CheckResult):
     Attributes:
       reasons: the faults, a sentence each.
       worst: the largest difference to the recorded answer, as a share of the largest number of that answer.
-      median_ms: that of the calls, from here to the server and back; 0 where there was none.
+      median_ms: the median time of a call, from here to the server and back; 0 where there was none.
     """
 
     url: str
@@ -93,7 +93,8 @@ def ask(
     seconds: float = 120.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Served:
-    """Checks that the server at `url` answers as recorded, within the tolerance: a server is another build.
+    """Checks that the server at `url` answers as recorded, within the tolerance, because a server is another
+    build of TensorFlow.
 
     Requests without a row are left out: over REST an empty list has no type.
 
@@ -130,7 +131,7 @@ def _wait(client: Client, call: Call, seconds: float, sleep: Callable[[float], N
         try:
             client.predict(call)
             return
-        except RefusedError:  # it is there
+        except RefusedError:  # the version is there
             return
         except AbsentError:
             if not left:
@@ -167,7 +168,7 @@ class RestClient:
         self._path = f"/v1/models/{model}/versions/{version}:predict"
 
     def predict(self, call: Call) -> Mapping[str, np.ndarray]:
-        """Returns the outputs with the types of the recorded ones: JSON has none."""
+        """Returns the outputs with the types of the recorded ones, because JSON has no such types."""
         body = json.dumps({"signature_name": call.signature, "inputs": columns_as_json(call.inputs)})
         status, answer = self._post(body.encode())
         try:
@@ -181,7 +182,7 @@ class RestClient:
             raise RefusedError(f"it refused: {text}") from None
 
     def close(self) -> None:
-        """Nothing is open between calls."""
+        """Does nothing: no connection is open between calls."""
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
         connection = self._connect(self._host, self._port, timeout=_SECONDS_A_CALL)
@@ -225,7 +226,7 @@ def _outputs(outputs: object, expected: Mapping[str, np.ndarray]) -> dict[str, n
 # --- The address of a model server.
 
 
-_PORTS = {"http": 8501, "https": 443, "grpc": 8500}  # those of TensorFlow Serving, and of HTTPS
+_PORTS = {"http": 8501, "https": 443, "grpc": 8500}  # ports of TensorFlow Serving, and of HTTPS
 
 
 def client_of(url: str, *, model: str, version: int) -> "GrpcClient | RestClient":
@@ -247,6 +248,6 @@ def _parts(url: str) -> tuple[str, str, int]:
             "config.serving_url",
             received=repr(url),
             expected="http://HOST:PORT of TensorFlow Serving's REST API, or grpc://HOST:PORT",
-            action="Leave out what stands behind the port: model and version are added.",
+            action="Leave out what follows the port: model and version are added.",
         )
     return found

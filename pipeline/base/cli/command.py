@@ -17,15 +17,15 @@ class Command:
     """The arguments of a command.
 
     Attributes:
-      name: the module, as behind `python -m`.
+      name: the module, as `python -m` takes it.
       description: what it does, with examples: the module's docstring.
       flags: every flag of the command, under the headings of --help.
-      required: those of them that must have a value.
-      arguments: what stands behind the flags, such as `DIR`; empty where nothing may.
-      unknown: given flags that this command has not, returns those that nobody else knows either; None
-        where nobody else is asked.
+      required: the flags that must have a value.
+      arguments: what follows the flags, such as `DIR`; empty where nothing may follow.
+      unknown: function that gets the flags that this command does not have, and returns those that nobody
+        else knows either; None: nobody else is asked.
       config_keys: the keys of --config, where there is such a flag.
-      is_repeated: whether a scheduler repeats it: then a full disk is an obstacle that may be gone later.
+      is_repeated: whether a scheduler repeats the command; then a full disk may have room at the next try.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Command:
 # --- Descriptions of flags' values, for --help and for errors.
 
 
-# Text that absl puts before the help of a flag with choices, and behind that of a flag that repeats.
+# Text that absl puts before the help of a flag with choices, and after the help of a flag that repeats.
 _ABSL_ADDS = re.compile(r"^<[^>]*>: |;? ?repeat this option to specify a list of values$")
 _PLACEHOLDER = re.compile(r"(?P<text>\S*[A-Z]{2}\S*|A,B,…): ")
 
@@ -61,7 +61,7 @@ def expected_value(flag: flags.Flag) -> str:
 
 
 def placeholder_and_help(flag: flags.Flag) -> tuple[str, str]:
-    """Returns the placeholder that --help shows behind `=`, and the sentences on the flag.
+    """Returns the placeholder that --help shows after `=`, and the sentences about the flag.
 
     A flag's help may start with the placeholder in capitals: `FILE: where the summary goes.`
     """
@@ -94,11 +94,12 @@ def _bounds(parser: flags.IntegerParser | flags.FloatParser) -> str:
 
 @contextlib.contextmanager
 def announce_published(result: str) -> Iterator[None]:
-    """Around the summary, on stdout and in --json; `result` is such as `the dataset DIR`.
+    """Wraps the block that prints the summary, on stdout and in --json; `result` is, for example, `the
+    dataset DIR`.
 
     Raises:
-      InputError: the summary could not be written. It says that the result is there: else who reads of a full
-        disk would run the command again.
+      InputError: the summary could not be written. It says that the result is there: otherwise a person who
+        reads about a full disk would run the command again.
     """
     try:
         yield

@@ -40,8 +40,8 @@ def _argv() -> Sequence[str]:
 def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
     """Declares keys of the sections OPEN that only the command line has: they are a function's own arguments.
 
-    Their values are read as Python literals, and as text where they are none. Where the command line names
-    another model, loss or optimizer than the file, the file's arguments are none of it, and are dropped.
+    Their values are read as Python literals, or else as text. Where the command line names another model,
+    loss or optimizer than the file, the file's arguments do not belong to it, and are dropped.
     """
     sections = _open_sections(config, argv)
     for key in _overridden(argv):
@@ -60,10 +60,10 @@ def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
 
 
 def _open_sections(config: ConfigDict, argv: Sequence[str]) -> list[str]:
-    """The sections where any key may stand; the file's arguments of another name are dropped.
+    """The sections where any key may stand; the file's arguments are dropped where the name is another.
 
-    Where a section has keys of its own besides, as `optimizer` has, only code takes more of them: what is
-    named `module:function`, or in capitals, as classes are.
+    Where a section also has keys of its own, like `optimizer`, only code takes further keys: a
+    `module:function`, or a class, whose name has capitals.
     """
     found, keys = [], get_config(str(_CONFIGS / "base.py"))
     for section in OPEN:
@@ -92,8 +92,10 @@ def _overridden(argv: Sequence[str]) -> list[str]:
 
 
 def config_file(path: str) -> str:
-    """Returns the path; where no such file is, but one of pipeline/configs is named so, the path of that."""
-    name, colon, argument = path.partition(":")  # behind the colon: what get_config() receives
+    """Returns the path. If no such file exists, but one of pipeline/configs has that name, returns its
+    path.
+    """
+    name, colon, argument = path.partition(":")  # after the colon: what get_config() receives
     shipped = _CONFIGS.parents[1] / name
     is_named = not pathlib.Path(name).exists() and shipped.is_relative_to(_CONFIGS) and shipped.is_file()
     return f"{shipped}{colon}{argument}" if is_named else path
@@ -106,7 +108,7 @@ def shipped() -> list[str]:
 
 
 def cannot_open_flagfile(error: flags.CantOpenFlagFileError) -> InputError:
-    """Returns the error with the system's part of absl's message."""
+    """Returns the error, with what the system says in absl's message."""
     return InputError(
         "--flagfile",
         received=str(error).partition("Unable to open flagfile: ")[2] or str(error),
@@ -117,16 +119,16 @@ def cannot_open_flagfile(error: flags.CantOpenFlagFileError) -> InputError:
 
 @contextlib.contextmanager
 def clear_config_errors(argv: Sequence[str]) -> Iterator[None]:
-    """Raises InputError for what ml_collections says in exceptions of its own while the flags are read."""
+    """Raises InputError for the exceptions of ml_collections while the flags are read."""
     try:
         yield
         if _CONFIG in flags.FLAGS:
-            # ml_collections says only at the first look into it that a config file could not be read.
+            # ml_collections reports an unreadable config file only when the config is first used.
             _ = flags.FLAGS[_CONFIG].value.is_locked if flags.FLAGS[_CONFIG].value else None
     except (AttributeError, KeyError, TypeError) as error:  # no such key, or a value of another type
         raise _wrong_key(argv, error) from None
     except ValueError as error:
-        if "Could not parse" not in str(error):  # a key that is no Python, such as init.from
+        if "Could not parse" not in str(error):  # a key that is not a name in Python, such as init.from
             raise
         raise _wrong_key(argv, error) from None
     except (OSError, SyntaxError, ImportError) as error:
@@ -144,7 +146,7 @@ def get_config(path: str) -> ConfigDict:
 
 
 def swept(config: ConfigDict, values: Mapping[str, str], *, flag: str = "--sweep") -> ConfigDict:
-    """A copy of the config with other values, each written as behind `--config.KEY=`.
+    """A copy of the config with other values, each written as after `--config.KEY=`.
 
     Raises:
       InputError: the config has no such key, or a value is not of its type; the flag is named.
@@ -202,7 +204,7 @@ def _known_keys(argv: Sequence[str]) -> list[str]:
     """Every key of the config file that `argv` names, groups of keys too; none if it cannot be read."""
     try:
         config = get_config(_given(argv))
-    except Exception:  # it is the user's code, and only a suggestion hangs on it
+    except Exception:  # the file is the user's code, and only a suggestion depends on it
         return []
     leaves = [name for name, _ in config_leaves(config.to_dict())]
     groups = {name.rpartition(".")[0] for name in leaves}
@@ -219,7 +221,7 @@ def _given(argv: Sequence[str]) -> str:
 
 
 def _innermost(error: BaseException) -> str:
-    """The message of the error that others were wrapped around, on one line."""
+    """The message of the innermost error, around which others are wrapped, on one line."""
     first = error.args[0] if error.args else ""
     return _innermost(first) if isinstance(first, BaseException) else " ".join(str(first).split())
 
@@ -257,7 +259,7 @@ _TYPES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Key:
-    name: str  # train.epochs
+    name: str  # such as train.epochs
     default: object
     meaning: str
 
@@ -271,8 +273,8 @@ class Key:
 def keys_of(module: types.ModuleType) -> tuple[Key, ...]:
     """Every key of the `get_config()` of `module`, in the order of its lines.
 
-    The meaning is the comment at the end of a key's line, or else in the lines directly above it; or that in
-    MEANINGS of `module`, if it has any.
+    The meaning is the comment at the end of a key's line, or else in the lines directly above it; or the one
+    in MEANINGS of `module`, if it has any.
     """
     meanings = _with_inner(_meanings(inspect.getsource(module)), getattr(module, "MEANINGS", {}))
     values = dict(config_leaves(module.get_config().to_dict()))
@@ -282,7 +284,7 @@ def keys_of(module: types.ModuleType) -> tuple[Key, ...]:
 
 
 def config_leaves(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Dotted names and values of everything in a config that is no group of keys itself."""
+    """Dotted names and values of everything in a config that is not itself a group of keys."""
     return ((name, value) for name, value in leaves(values) if not isinstance(value, Mapping))
 
 
@@ -292,7 +294,7 @@ def _meaning(name: str, meanings: Mapping[str, str]) -> str:
 
 
 def _with_inner(meanings: Mapping[str, str], inner: Mapping[str, str]) -> dict[str, str]:
-    """The meanings of keys; the meanings of the keys inside a key follow it."""
+    """The meanings of keys; each is followed by those of the keys inside it."""
     merged: dict[str, str] = {}
     for name, meaning in meanings.items():
         merged[name] = meaning

@@ -14,11 +14,11 @@ from pipeline.base.errors import InputError, did_you_mean
 from pipeline.base.files import absolute
 
 _SEE_HELP = "See --help."
-_LONGEST_NAME = 200  # absl compares unknown names with all others, one nested call a letter
+_LONGEST_NAME = 200  # absl compares unknown names with all others, with one nested call for each letter
 
 
 def parse(command: Command, argv: Sequence[str]) -> list[str]:
-    """Sets the flags; returns the program's name and what stands behind the flags. Raises InputError."""
+    """Sets the flags; returns the program's name and what follows the flags. Raises InputError."""
     for argument in argv[1:]:
         name = argument.partition("=")[0].lstrip("-")
         if argument.startswith("-") and len(name) > _LONGEST_NAME:
@@ -43,7 +43,7 @@ def parse(command: Command, argv: Sequence[str]) -> list[str]:
 
 
 def _check_no_nul(given: Sequence[str]) -> None:
-    """Raises InputError for what a file of flags can hold, and no command line."""
+    """Raises InputError for a NUL, which a file of flags can hold and a command line cannot."""
     for argument in given:
         if "\0" in argument:
             raise InputError(
@@ -55,7 +55,9 @@ def _check_no_nul(given: Sequence[str]) -> None:
 
 
 def _check_given_once(given: Sequence[str]) -> None:
-    """Raises InputError for a flag that is there twice, unless it repeats: absl would keep the last alone."""
+    """Raises InputError for a flag that is given twice, unless it may repeat: absl would keep only the
+    last.
+    """
     seen: dict[str, str] = {}
     arguments = iter(given)
     for argument in itertools.takewhile(lambda each: each != "--", arguments):
@@ -73,7 +75,7 @@ def _check_given_once(given: Sequence[str]) -> None:
 
 
 def _flag_of(written: str) -> tuple[str, flags.Flag | None]:
-    """Returns the name of a flag, and the flag; no flag of a key of a config, no name of what is neither."""
+    """Returns the name and the flag. A key of a config has no flag; what is neither has no name."""
     if written.startswith("no") and written not in flags.FLAGS and written[2:] in flags.FLAGS:
         written = written[2:]  # --nooverwrite
     if written in flags.FLAGS:
@@ -82,7 +84,7 @@ def _flag_of(written: str) -> tuple[str, flags.Flag | None]:
 
 
 def given_twice(name: str, first: str, second: str, *, is_list: bool = False) -> InputError:
-    """The error of a flag that has one value, and is there with two."""
+    """The error of a flag that takes one value and is given twice."""
     return InputError(
         f"--{name}",
         received=f"it twice, as --{first} and --{second}",
@@ -127,7 +129,7 @@ def _unknown(name: str, command: Command) -> InputError:
 
 
 def _wrong_value(error: flags.IllegalFlagValueError) -> InputError:
-    r"""Makes the error from absl's `flag --NAME=VALUE: REASON`; the reason is the error's context."""
+    r"""Makes the error from absl's `flag --NAME=VALUE: REASON`; the reason is in the error's context."""
     match = re.match(r"flag --(?P<name>[\w.]+)=(?P<rest>.*)", str(error), re.DOTALL)
     if not match:
         return _no_value(error)
@@ -199,7 +201,7 @@ def check_utf8(name: str, value: str) -> None:
 
 
 def directory(value: str) -> str:
-    """`value` as an absolute path without `..`, or as the URL that it is."""
+    """`value` as an absolute path without `..`, or unchanged if it is a URL."""
     return value.rstrip("/") if "://" in value else str(absolute(value))
 
 
@@ -218,7 +220,7 @@ def quoting(text: str, flag: str, *, default: str) -> str:
 
 
 def separator(text: str) -> str:
-    r"""One character, of which `\t` is the one that shells make hard to type; raises InputError."""
+    r"""Returns one character; `\t` stands for a tab, which is hard to type in shells. Raises InputError."""
     separator = text.replace("\\t", "\t")
     if len(separator) != 1 or not separator.isascii() or separator in '"\r\n':
         raise InputError(

@@ -35,23 +35,23 @@ from pipeline.base.errors import InputError, TryAgainError, answer, disk_full, d
 
 EXIT_NOBODY_READS = 141  # 128 + SIGPIPE, as shells count: `… --help | head` closes the pipe early
 _HELP = ("--help", "-help", "-h", "--helpfull", "--helpshort")
-COMPLETE = "--complete"  # what a shell asks for the words that may follow
+COMPLETE = "--complete"  # argument with which a shell asks for the words that may follow
 
 Main = Callable[[Sequence[str]], int | None]
 
 
 def run_command(main: Main, command: Command) -> NoReturn:
-    """Calls `main` with what stands behind the flags, the program's name first; ends the process.
+    """Calls `main` with the program's name and what follows the flags; ends the process.
 
     The exit code is what `main` returns, 0 for None; 2 after `error: …` for bad input; 130 after Ctrl-C.
     """
     interrupts = signals.handle_signals()
-    # Under a limit, a library that aborts for lack of addresses has said so in one line.
+    # Under a limit, a library that aborts for lack of addresses has already said so in one line.
     if math.isinf(errors.address_space()):
         faulthandler.enable()
     logging.use_absl_handler()
 
-    # Within what answers: an error that a library makes of Ctrl-C is not bad input.
+    # This runs inside `answered`: an error into which a library turns Ctrl-C is not bad input.
     def guarded(argv: Sequence[str]) -> int:
         return interrupts.guard(lambda: main(argv) or 0)
 
@@ -89,7 +89,9 @@ def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
 
 
 def _drop_unwritten() -> None:
-    """Flushes stdout, to nowhere if it takes no more: Python would fail when it flushes at its end."""
+    """Flushes stdout. If it takes no more, sends the rest nowhere: Python would fail when it flushes at its
+    end.
+    """
     try:
         sys.stdout.flush()
     except OSError:
@@ -145,7 +147,7 @@ def _assignment(flag: flags.Flag) -> str:
 
 
 def described(flag: flags.Flag, *, required: bool) -> str:
-    """The lines on one flag: its name with a placeholder, and below what it does."""
+    """The lines about one flag: its name with a placeholder, and below it what the flag does."""
     name = f"--[no]{flag.name}" if flag.boolean else _assignment(flag)
     _, sentences = command.placeholder_and_help(flag)
     notes = " ".join((sentences, *_notes(flag, required=required)))
@@ -179,7 +181,7 @@ def _keys(keys: Sequence[Key]) -> str:
 
 
 def _shown(value: object) -> str:
-    """A default as one would write it behind `=`; numbers of a tuple in four digits."""
+    """A default as one would write it after `=`; numbers of a tuple have four digits."""
     if isinstance(value, tuple):
         return ",".join(f"{part:.4g}" if isinstance(part, float) else str(part) for part in value)
     return str(value)
@@ -189,7 +191,9 @@ def _shown(value: object) -> str:
 
 
 def flag_words(command: Command) -> Iterator[str]:
-    """Every flag and key of a config; behind `=` what the value may be, where it is one of a few."""
+    """Yields every flag and every key of a config; with `=VALUE` for each value, where only a few are
+    possible.
+    """
     for holders in command.flags.values():
         for flag in (flags.FLAGS[holder.name] for holder in holders):
             if flag.boolean:

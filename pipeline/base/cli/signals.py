@@ -19,10 +19,11 @@ from pipeline.base.errors import InputError, answer, check_address_space, lackin
 
 _NOTHING_HALF_DONE = "nothing half-done was published; the same command may run again"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_SECONDS_TO_UNWIND = 8.0  # then the process ends in any case: what it leaves, the next run clears
-_SECONDS_TO_TELL = 0.5  # a pipe that nobody reads takes no line
+_SECONDS_TO_UNWIND = 8.0  # after that the process ends in any case; the next run clears what it leaves
+_SECONDS_TO_TELL = 0.5  # a pipe that nobody reads blocks the line
 _SECONDS_BETWEEN_LOOKS = 0.05
-# A second signal ends a command that was asked to stop. `timeout` and terminals send one twice at once.
+# A second signal ends a command that was asked to stop. But `timeout` and terminals send one signal twice at
+# once.
 _SECONDS_OF_ONE_REQUEST = 1.0
 
 
@@ -32,7 +33,7 @@ def exit_code(number: int) -> int:
 
 
 class _Interrupt(KeyboardInterrupt):
-    """Tells when it is gone: if the process still runs, a library has caught it and kept it to itself."""
+    """Notices when it is deleted: if the process still runs then, a library has caught it and hidden it."""
 
     def __init__(self, gone: Callable[[], None]) -> None:
         super().__init__()
@@ -47,25 +48,25 @@ class Interrupts:
 
     Python calls a handler between two instructions of the main thread only. That may block in a read, or
     compute in TensorFlow, when the signal comes. So a thread watches: it sends the signal again until it is
-    handled, and ends the process where cleaning up does not. Only the first signal counts: tools such as
-    `timeout` send two, and cleaning up must end.
+    handled, and ends the process if the clean-up does not. Only the first signal counts: tools such as
+    `timeout` send two, and the clean-up must be able to end.
     """
 
     def __init__(self) -> None:
-        self.came = 0  # the number of the signal
+        self.came = 0  # the number of the signal that came
         self._was_raised = False
         self._anything_to_clean_up = False
         self.is_deferred = False
         self._taken: tuple[int, ...] = ()
         self._done = _NOTHING_HALF_DONE
-        # The message for a page of a mapped file that is gone: see SIGBUS below.
-        self.bus_error: Callable[[], tuple[str, int]] | None = None  # the line and the exit code
+        # The message for the lost page of a mapped file: see SIGBUS below.
+        self.bus_error: Callable[[], tuple[str, int]] | None = None  # returns the line and the exit code
         self._ending = threading.RLock()
         # A copy, because imports of TensorFlow redirect file descriptor 2.
         self._stderr = os.dup(2)
 
     def install(self) -> None:
-        """Call it in the main thread. What `nohup` ignores stays ignored."""
+        """Installs the handler; call it in the main thread. Signals that `nohup` ignores stay ignored."""
         for number in SIGNALS:
             if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
                 self._taken += (number,)
@@ -91,7 +92,9 @@ class Interrupts:
         raise _Interrupt(self._raise_again)
 
     def answer(self, number: int, done: str) -> None:
-        """Lets nothing raise any more: the process unwinds, and ends with a line on what was done."""
+        """Stops the handler from raising: the process unwinds, and ends with a line that says what was
+        done.
+        """
         self._was_raised, self.came, self._done = True, number, done
 
     def guard(self, work: Callable[[], int]) -> int:
@@ -105,7 +108,7 @@ class Interrupts:
             finally:
                 self._anything_to_clean_up = False
         except BaseException:
-            # Libraries turn a KeyboardInterrupt into errors of their own, and jobs tell those in one line.
+            # Libraries turn a KeyboardInterrupt into errors of their own, and jobs report those in one line.
             if self.came:
                 self.end()
             raise
@@ -113,7 +116,7 @@ class Interrupts:
     def end(self) -> None:
         """Ends the process at once: threads of Beam and TensorFlow would keep it alive for seconds."""
         self._was_raised = True
-        self._ending.acquire()  # for ever: one thread ends the process, and says so once
+        self._ending.acquire()  # waits for ever: one thread ends the process, and says so once
         kill()
         report = threading.Thread(target=self._tell, daemon=True)
         report.start()
@@ -128,7 +131,7 @@ class Interrupts:
             self.end()
         deadline = time.monotonic() + _SECONDS_TO_UNWIND
         while time.monotonic() < deadline:
-            kill()  # Beam waits for its workers, and may start one more
+            kill()  # again: Beam waits for its workers, and may start another
             if not self._was_raised:
                 signal.pthread_kill(threading.main_thread().ident, self.came)
             time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -166,9 +169,10 @@ class Interrupts:
         os.write(self._stderr, f"interrupted: {self._done}\n".encode())
 
     def _tell_of_thread(self, failed: threading.ExceptHookArgs) -> None:
-        """Silent after a signal: the worker processes are gone, and threads miss them.
+        """Reports an error in a thread, but not after a signal: threads then fail because the worker
+        processes are gone.
 
-        A thread that ended for lack of memory ends the process: others may wait for it for ever.
+        A thread that ended for lack of memory ends the process: others might wait for it for ever.
         """
         if self.came:
             return
@@ -177,7 +181,9 @@ class Interrupts:
         threading.__excepthook__(failed)
 
     def _raise_again(self) -> None:
-        """Lets the signal raise again: TensorFlow may catch everything, and `__del__` raises nothing."""
+        """Lets the signal raise again: TensorFlow may have caught the first one, and `__del__` can raise
+        nothing.
+        """
         self._was_raised = False
 
     def _tell_of_unraisable(self, unraisable: "sys.UnraisableHookArgs") -> None:
@@ -226,8 +232,9 @@ def signal_has_come() -> bool:
 
 
 def _ignore() -> None:
-    """Ignores signals. Python, as it ends, restores their defaults: a command that has done its work
-    and said so would end as if it had not."""
+    """Ignores signals. When Python ends, it restores their defaults: a signal would then make a command look
+    failed that has done its work and said so.
+    """
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -237,7 +244,7 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             descriptor = os.open(os.devnull, os.O_RDWR)
-            os.set_inheritable(descriptor, True)  # or files of child processes would take its number
+            os.set_inheritable(descriptor, True)  # otherwise files of child processes would take its number
             setattr(sys, name, os.fdopen(descriptor, mode))
 
 
@@ -248,7 +255,7 @@ class Interrupted(KeyboardInterrupt):
     """Ends a command that got a signal and has now come to a point where it can stop.
 
     Args:
-      number: of the signal.
+      number: the number of the signal.
       done: e.g. "saved at step 7", for the line that ends the command.
     """
 
@@ -260,7 +267,7 @@ class Interrupted(KeyboardInterrupt):
 class Deferred:
     """`with Deferred() as signals:` is a block in which a signal raises nothing.
 
-    The block asks `signals.came()`, and ends soon where one came: by `Interrupted`. Without this answer the
+    The block asks `signals.came()`; if a signal came, it soon ends with `Interrupted`. If it does not, the
     signal raises after the block as usual. A second one, a second or more after the first, ends the process
     at once. A process without a handler never sees one here.
     """
@@ -295,7 +302,7 @@ class Deferred:
 
 @contextlib.contextmanager
 def answer_bus_errors(error: Callable[[], InputError]) -> Iterator[None]:
-    """Ends the process with `error()` where a page is gone; elsewhere than in a command nothing is done."""
+    """Ends the process with `error()` where a page is gone; outside a command, does nothing."""
     handler = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
     if not isinstance(handler, Interrupts) or not is_main:
@@ -309,7 +316,7 @@ def answer_bus_errors(error: Callable[[], InputError]) -> Iterator[None]:
         handler.bus_error = before
         if before is None:
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
-            if faulthandler.is_enabled():  # whose own handler was replaced
+            if faulthandler.is_enabled():  # SIGBUS replaced its handler
                 faulthandler.disable()
                 faulthandler.enable()
 
@@ -325,13 +332,13 @@ def _watched(number: int, frame: object) -> None:
 # --- The descendants of this process, from Linux's /proc.
 
 
-_PARENT = 1  # field of /proc/<pid>/stat after the command's name
+_PARENT = 1  # index of the field in /proc/<pid>/stat, counted after the command's name
 
 
 def kill() -> None:
-    """Kills all of them: what they write is temporary, and nobody would read their answers.
+    """Kills all descendants: what they write is temporary, and nobody would read their answers.
 
-    They are stopped first, until no more are found: one that runs may just then start another.
+    They are stopped first, until no more are found: one that runs might start another in between.
     """
     stopped: list[int] = []
     while more := [pid for pid in descendants(os.getpid()) if pid not in stopped]:
@@ -352,7 +359,7 @@ def descendants(pid: int) -> list[int]:
     """Process ids, parents before their children; those that have ended are left out."""
     parents = {int(name): _parent(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208
     found = [pid]
-    for one in found:  # which grows
+    for one in found:  # the list grows in the loop
         found += [child for child, parent in parents.items() if parent == one]
     return found[1:]
 

@@ -1,4 +1,4 @@
-"""Every setting of a retraining: base.py, with which a file of your own begins, one a model.
+"""Every setting of a retraining is in base.py. A file of your own, one for each model, begins with it.
 
-May import nothing of this project. What a value may be stands in pipeline/retraining/settings.py.
+May import nothing of this project. pipeline/retraining/settings.py says which values are valid.
 """

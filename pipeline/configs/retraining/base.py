@@ -12,62 +12,62 @@ def get_config() -> Config:
     config = Config()
 
     config.name = "model"  # versions are published to ROOT/serving/NAME/1, 2, …
-    config.publish_to = ""  # and to a place such as "gs://bucket/models/taxi", under the same numbers
+    # Also publish to a place such as "gs://bucket/models/taxi", under the same numbers.
+    config.publish_to = ""
 
     config.spans = {}
     config.spans.raw = "raw/date=*"  # a glob: each file or folder it matches is a span, in the order of names
-    config.spans.schema = "schema.json"  # what all spans are converted with
+    config.spans.schema = "schema.json"  # the schema with which all spans are converted
     config.spans.convert = ()  # more flags of beam_jobs.convert, such as ("--layout=blocks",)
     config.spans.exclude = ()  # names of spans that are left out, such as ("2026-11-09",)
-    config.spans.marker = ""  # a file, such as "_SUCCESS", without which a folder is no span yet
-    config.spans.unusable = "skip"  # a span that cannot be converted or repeats another; or stop
+    config.spans.marker = ""  # a file, such as "_SUCCESS"; a folder without it is not yet a span
+    config.spans.unusable = "skip"  # skip a span that cannot be converted or repeats another; or stop
 
     config.window = {}  # which spans are trained on
-    config.window.last = 0  # how many spans before the holdout; 0: all
-    config.window.start = ""  # the name of the first span; empty: the first there is
-    config.window.end = ""  # the name of the last one, holdout included
-    config.window.least = 1  # spans that there must be to train on
+    config.window.last = 0  # how many spans before the holdout are trained on; 0: all
+    config.window.start = ""  # the name of the first span; empty: the oldest
+    config.window.end = ""  # the name of the last span, holdout included
+    config.window.least = 1  # the least number of spans to train on
 
     config.holdout = {}  # what models are evaluated on
     config.holdout.kind = "later"  # the spans after the window; or split: the test split of the window itself
-    config.holdout.last = 1  # spans, where it is later
-    config.holdout.weighted_by = ""  # a numeric feature that weighs rows, where the models were trained so
-    config.holdout.most_seen = 0.01  # part of its rows that may equal a training row, as rows do by chance
+    config.holdout.last = 1  # number of spans, where kind is later
+    config.holdout.weighted_by = ""  # a numeric feature that weighs rows, where it weighed them in training
+    config.holdout.most_seen = 0.01  # fraction of its rows that may equal a training row by chance
 
     config.train = {}
     config.train.config = "pipeline/configs/tabular.py"  # relative to where the command runs
     config.train.flags = ()  # more flags of pipeline.train, such as ("--config.train.epochs=3",)
-    config.train.start = "scratch"  # or champion: its weights and preprocessing (warm start)
+    config.train.start = "scratch"  # or champion: its weights and preprocessing are the start (warm start)
 
     config.export = {}
-    config.export.formats = ()  # more files of a version: ("litert", "onnx"), see pipeline.export --format
+    config.export.formats = ()  # more formats of a version: ("litert", "onnx"), see pipeline.export --format
 
     config.triggers = {}  # any of them makes a cycle due
-    config.triggers.new_spans = 1  # how many spans that no finished cycle has used; 0: never
-    config.triggers.cron = ""  # such as "0 3 * * *", in UTC
-    config.triggers.age_days = 0.0  # of the served model; 0: however old
-    config.triggers.drift = 0.0  # distance of a new span from the champion's training statistics; 0: any
+    config.triggers.new_spans = 1  # number of spans that no finished cycle has used; 0: never
+    config.triggers.cron = ""  # a schedule such as "0 3 * * *", in UTC
+    config.triggers.age_days = 0.0  # age of the served model; 0: any age
+    # Distance of a new span from the champion's training statistics; 0: any distance.
+    config.triggers.drift = 0.0
 
     config.drift = {}
     config.drift.hold = 0.3  # a new span this far away holds retraining until a person has looked; 0: never
     config.drift.ignore = ()  # features that always move, such as ("trip_start_timestamp",)
 
-    # How models are compared: pipeline/gate/rules.py. Empty or absent: the default there.
+    # How models are compared: pipeline/gate/rules.py. An empty or absent key has the default of that file.
     config.gate = {}
-    config.gate_anchor = 0  # the version that no model may fall behind; 0: the first that was published
-    config.parity = {}  # limits: pipeline/retraining/parity_result.py
-    config.infra = {}  # limits: pipeline/serving/result.py
+    config.gate_anchor = 0  # the version that no model may fall behind; 0: the first published one
+    config.parity = {}  # its limits: pipeline/retraining/parity_result.py
+    config.infra = {}  # its limits: pipeline/serving/result.py
     config.serving_url = ""  # a TensorFlow Serving that is checked too: http://… or grpc://…
 
     config.keep = {}
     config.keep.versions = 5  # published versions, besides the anchor
     config.keep.cycles = 5  # cycles whose run and export are kept; stage results and reports always are
 
-    config.attempts = (
-        10  # starts of one stage that is killed, and comes no further; then the cycle has failed
-    )
+    config.attempts = 10  # starts of one stage that is killed without progress; then the cycle has failed
 
-    config.notify = {}  # gets JSON on stdin, or as a POST; a failure of it fails nothing
+    config.notify = {}  # gets JSON on stdin, or as a POST; if it fails, nothing else fails
     config.notify.command = ""  # a program and its arguments, without a shell; or "sh -c '…'"
     config.notify.webhook = ""
     return config

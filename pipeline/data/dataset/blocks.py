@@ -1,4 +1,4 @@
-"""Layout `blocks`: one `tf.train.Example` holds a block of rows of fixed width, nothing in them to parse.
+"""Layout `blocks`: one `tf.train.Example` holds a block of rows of fixed width, which need no parsing.
 
 A row is a packed little-endian record of the schema's features, in the schema's order (`row_dtype`). Each
 feature takes whole words of 2 bytes, so a row is also an array of uint16, and tokens need no padding. A block
@@ -40,13 +40,14 @@ from pipeline.data.schema.schema import Schema
 ROWS, COUNT, BEFORE, AFTER = "rows", "count", "before", "after"
 
 WORD_BYTES = 2
-_MAXIMUM_ROWS = 1024  # in a block
-_MAXIMUM_BYTES = 512 << 10  # 512 KiB of rows in a block, unless they are large
-_MINIMUM_ROWS = 8  # because the zeros of a block take as much as one or two of its rows
+_MAXIMUM_ROWS = 1024  # rows in a block
+_MAXIMUM_BYTES = 512 << 10  # 512 KiB of rows in a block; large rows may take more
+_MINIMUM_ROWS = 8  # fewer would waste space: the zeros of a block take as much as one or two of its rows
 
 # What a row holds for a value outside of the listed vocabulary or integer range, and for a missing value.
 UNKNOWN, MISSING = -1, -2
-UNKNOWN_VALUE = "\ufffd"  # in place of a string that the vocabulary does not list: blocks hold only UNKNOWN
+# Stands in place of a string that the vocabulary does not list: blocks hold only UNKNOWN.
+UNKNOWN_VALUE = "\ufffd"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,13 +64,13 @@ class Geometry:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Field:
-    """How a row holds one feature: as narrow as its values allow, since bytes not written need not be read.
+    """How a row holds one feature: as narrow as its values allow, because fewer bytes are faster to read.
 
     If there is a `vocabulary`, the value is an index into it, UNKNOWN or MISSING. If there is a `size`, an
     integer outside of 0 … size-1 is stored as UNKNOWN.
     """
 
-    dtype: str  # NumPy's
+    dtype: str  # dtype of NumPy
     vocabulary: tuple[str, ...] = ()
     may_be_unknown: bool = True  # whether a value may be outside of the vocabulary
     size: int | None = None
@@ -97,7 +98,7 @@ def field(feature: Feature) -> Field:
 
 
 def values_by_index(feature: Feature, vocabulary: Sequence[str]) -> list[str]:
-    """The values of a block's indices into `vocabulary`, from `MISSING` on."""
+    """The values that a block's indices into `vocabulary` stand for, from `MISSING` on."""
     missing = "" if feature.fill is None else str(feature.fill)
     return [missing, UNKNOWN_VALUE, *vocabulary]
 
@@ -145,7 +146,7 @@ def _text(feature: Text) -> Field:
 
 
 def _narrowest(largest: int) -> str:
-    """The dtype of integers up to `largest`, and of the negative ones that stand for others."""
+    """The dtype of integers up to `largest`, and of the negative integers that stand for other values."""
     return "<i4" if largest < 1 << 31 else "<i8"
 
 
@@ -179,7 +180,8 @@ _BY_TYPE: FeatureTypeTable[Callable[[Feature], Field]] = FeatureTypeTable(
 # --- The bytes around the rows of a block's Example: all but the count of rows follow from the schema.
 
 COUNT_BYTES = 2  # a varint padded to this size holds up to 2**14 - 1
-_GROWTH_BYTES = 16  # most that an entry's head grows with its payload: four varints, from 1 byte to 5 each
+# The most by which an entry's head grows with its payload: four varints, from 1 byte to 5 each.
+_GROWTH_BYTES = 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -224,7 +226,7 @@ def _frame(geometry: Geometry) -> BlockFrame:
 
 
 def _padding(name: str, others: int, width: int) -> bytes:
-    """A map entry of zeros whose bytes and `others` together are a multiple of `width`."""
+    """A map entry of zeros that fills up `others` bytes to a multiple of `width`."""
     shortest = -(len(entry_head(name.encode(), "bytes", 0)) + others) % width
     for most in itertools.count(shortest, width):
         for zeros in range(max(0, most - _GROWTH_BYTES), most + 1):

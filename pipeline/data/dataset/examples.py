@@ -1,9 +1,9 @@
 """Reads serialized `tf.train.Example`s with NumPy: neither TensorFlow nor protobuf is needed.
 
 The records of a file nearly always have the same entries in the same order. So many of them are read in step:
-what one record has at a place is looked for in all of them, a call of NumPy for each part of an entry. What
-looks otherwise is read by itself. Both give what protobuf gives; `tfrecord.py` writes this format. Values
-that nobody asks for are passed by unread, as TensorFlow's parser does.
+what one record has at a place is looked for in all of them, with one call of NumPy for each part of an entry.
+Records that differ are read one by one. Both ways give what protobuf gives; `tfrecord.py` writes this format.
+Values that nobody asks for are skipped, as TensorFlow's parser does.
 
 Wire format: https://protobuf.dev/programming-guides/encoding/; messages: tensorflow/core/example/*.proto.
 """
@@ -22,10 +22,10 @@ from pipeline.data.schema.schema import Schema
 
 
 class NotAnExampleError(ValueError):
-    """A record cannot be read by the schema.
+    """Raised where a record cannot be read by the schema.
 
     Args:
-      record: its number among those that were to be read.
+      record: its number among the records to read.
     """
 
     def __init__(self, record: int, reason: str) -> None:
@@ -35,22 +35,22 @@ class NotAnExampleError(ValueError):
 
 _DTYPES = {"float": np.dtype("<f4"), "int64": np.dtype("<i8"), "bytes": np.dtype(object)}
 _AT_ONCE_BYTES = 8 << 20  # 8 MiB of records: more leave the processor's cache
-_MOST_LAYOUTS = 8  # of entries, that records are tried on
+_MOST_LAYOUTS = 8  # layouts of entries that are tried on records
 
 
 class ExampleReader:
-    """Reads the features of a schema out of serialized Examples. A feature without a value has its fill."""
+    """Reads the features of a schema from serialized Examples. A feature without a value has its fill."""
 
     def __init__(self, schema: Schema) -> None:
         self._features = {feature.name.encode(): feature for feature in schema.features}
-        self._layouts: list[_Layout] = []  # the last one that fitted comes first
+        self._layouts: list[_Layout] = []  # the layout that fitted last comes first
 
     def read(self, records: Sequence[bytes]) -> dict[str, np.ndarray]:
         """Records → the features [n, *shape] each: float32, int64, or strings as bytes objects.
 
         Raises:
-          NotAnExampleError: a record is no Example, lacks a value that has no fill, or has other values than
-            the schema says.
+          NotAnExampleError: a record is not an Example, lacks a value that has no fill, or has other values
+            than the schema says.
         """
         columns = {name: _empty(each, len(records)) for name, each in self._features.items()}
         left = np.arange(len(records))
@@ -76,8 +76,8 @@ class ExampleReader:
         numbers: np.ndarray,
         columns: dict[bytes, np.ndarray],
     ) -> np.ndarray:
-        """Reads what has this layout of the records of these numbers; returns the numbers of the others."""
-        if len(numbers) < 2:  # read alone in less time
+        """Reads those of the records `numbers` that have this layout; returns the numbers of the others."""
+        if len(numbers) < 2:  # one record takes less time by itself
             return numbers
         together = (
             records if len(numbers) == len(records) else [records[number] for number in numbers.tolist()]
@@ -111,7 +111,7 @@ class ExampleReader:
         return cursor.fits
 
     def _layout_of(self, record: bytes) -> "_Layout | None":
-        """The layout of a record; None where it is none that can be read in step."""
+        """The layout of a record; None if it cannot be read in step."""
         try:
             found = [(name, kind) for name, kind, _ in _entries(record, self._features)]
         except ValueError:
@@ -132,7 +132,8 @@ class ExampleReader:
     def _read_alone(self, number: int, record: bytes, columns: dict[bytes, np.ndarray]) -> None:
         try:
             entries = _entries(record, self._features)
-            found = {name: (kind, values) for name, kind, values in entries}  # the last one counts
+            # Where a name repeats, the last one counts.
+            found = {name: (kind, values) for name, kind, values in entries}
         except ValueError as error:
             raise NotAnExampleError(number, str(error)) from None
         for name, feature in self._features.items():
@@ -172,7 +173,7 @@ def _shaped(values: Sequence, feature: Feature) -> object:
 
 
 def _pieces(records: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Runs of records, first and end, of which each has some MiB."""
+    """Ranges of records, first and end, each of some MiB."""
     at_once = max(1, _AT_ONCE_BYTES // max(1, sum(map(len, records)) // len(records)))
     for first in range(0, len(records), at_once):
         yield first, min(first + at_once, len(records))
@@ -180,18 +181,18 @@ def _pieces(records: Sequence[bytes]) -> Iterator[tuple[int, int]]:
 
 # --- Many records in step.
 
-_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}  # of `Feature`'s oneof: field number << 3 | 2
+_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}  # tags of `Feature`'s oneof: field number << 3 | 2
 _LIST, _EXAMPLE = b"\x0a", b"\x0a"
 _MOST_VARINT = 10  # bytes
 _WORD = 8  # bytes
-_SHORT = 0x80  # a length below takes one byte
+_SHORT = 0x80  # a length below this takes one byte
 _ALL = (1 << 64) - 1
 
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
     name: bytes
-    feature: Feature | None  # None: nobody asks for it
+    feature: Feature | None  # None: nobody asks for this entry
 
     @functools.cached_property
     def head(self) -> bytes:
@@ -205,32 +206,33 @@ class _Entry:
 
 @dataclasses.dataclass(frozen=True)
 class _Layout:
-    """The entries of a record in their order, and features that it has not."""
+    """The entries of a record in their order, and the features that it lacks."""
 
     entries: tuple[_Entry, ...]
     absent: tuple[bytes, ...]
 
     @functools.cached_property
     def room(self) -> int:
-        """Bytes that are read at once at most, and more."""
+        """The most bytes that are read at once, or more."""
         return max((len(each.head) + 4 * each.numbers for each in self.entries), default=0) + 4 * _WORD
 
 
 class _Cursor:
-    """A place in each of n records, all of which go on together; those that do not fit stay behind."""
+    """A place in each of n records, which all move together; records that do not fit are left behind."""
 
     def __init__(self, records: Sequence[bytes], *, room: int) -> None:
         self._joined = b"".join((*records, bytes(room)))
         self._size = len(self._joined)
         self._data = np.frombuffer(self._joined, np.uint8)
-        self._words = np.ndarray(self._size - _WORD + 1, "<u8", self._joined, strides=1)  # from each byte on
+        # The word that starts at each byte.
+        self._words = np.ndarray(self._size - _WORD + 1, "<u8", self._joined, strides=1)
         self._ends = np.cumsum([len(record) for record in records])
         self._at = np.concatenate([[0], self._ends[:-1]])
-        self._nowhere = self._size - room  # from where on nothing but zeros follows
+        self._nowhere = self._size - room  # from here on only zeros follow
         self.fits = np.ones(len(records), bool)
 
     def example(self) -> None:
-        """Goes on behind the head of an Example, which has one field."""
+        """Moves past the head of an Example, which has one field."""
         self._expect(_EXAMPLE)
         self._require(self._varint() + self._at == self._ends)
 
@@ -259,7 +261,8 @@ class _Cursor:
         """The length of the values, int64 [n], where each length is a byte; a word holds them all."""
         left = (end - self._at).astype(np.uint64)
         one, byte = np.uint64(0x01_00_01_00_01), _TAG[feature.wire] << 8 | _LIST[0] << 24
-        # That of the value, of its list and of what is in it are 1, 3 and 5 less than what is left.
+        # The lengths of the value, of its list and of the list's content are 1, 3 and 5 less than what is
+        # left.
         expected = left * one + np.uint64((byte - 0x05_00_03_00_01) & _ALL)
         differs = (self._words[self._at] ^ expected) & np.uint64(0xFF_FF_FF_FF_FF)
         self._require((differs == 0) & (end - self._at >= 5))
@@ -304,7 +307,7 @@ class _Cursor:
         return values.reshape(-1, *feature.shape)
 
     def _expect(self, expected: bytes) -> None:
-        """Goes on behind these bytes."""
+        """Moves past these bytes, where they are as expected."""
         for at in range(0, len(expected), _WORD):
             part = expected[at : at + _WORD]
             if len(part) == 1:
@@ -315,7 +318,7 @@ class _Cursor:
         self._at = self._at + len(expected)
 
     def _varint(self) -> np.ndarray:
-        """A length, int64 [n]."""
+        """Reads a length, int64 [n]."""
         first = self._data[self._at]
         value, self._at = first.astype(np.int64), self._at + 1
         if first.max(initial=0) < _SHORT:
@@ -336,13 +339,15 @@ class _Cursor:
 
 _VALUES = {"bytes": _Cursor.strings, "float": _Cursor.floats, "int64": _Cursor.integers}
 
-_TOPS = 0x80_80_80_80_80_80_80_80  # the bit of each byte that says that more follow
+_TOPS = 0x80_80_80_80_80_80_80_80  # in each byte, the bit which says that more bytes follow
 # Neighbours of 7, 14 and 28 bits are joined: the lower ones stay, the upper ones move down by so many bits.
 _JOINS = ((0x007F_007F_007F_007F, 1), (0x0000_3FFF_0000_3FFF, 2), (0x0000_0000_0FFF_FFFF, 4))
 
 
 def _unpacked(words: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The varints of 1 to 8 bytes in the lowest bytes of words, int64 [n]; and which have that length."""
+    """The varints of 1 to 8 bytes in the lowest bytes of words, int64 [n]; and which of them have that
+    length.
+    """
     bits = 8 * np.clip(length, 1, _WORD).astype(np.uint64)
     mask = np.uint64(_ALL) >> (np.uint64(8 * _WORD) - bits)
     fits = (length >= 1) & (words & mask & np.uint64(_TOPS) == mask >> np.uint64(8) & np.uint64(_TOPS))
@@ -355,10 +360,10 @@ def _unpacked(words: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.nda
 def _packed(
     data: np.ndarray, begins: np.ndarray, lengths: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`count` packed varints from each of n places on, in so many bytes.
+    """Reads `count` packed varints at each of n places, which take `lengths` bytes.
 
     Returns:
-      Which places have just so many, bool [n], and before them the numbers there, int64 [right, count].
+      The numbers, int64 [right, count], and which places have exactly `count` numbers, bool [n].
     """
     before = np.cumsum(lengths) - lengths
     places = np.repeat(begins - before, lengths) + np.arange(lengths.sum())
@@ -377,7 +382,7 @@ def _packed(
     if not len(lasts):
         return np.zeros((0, count), np.int64), is_right
     shift = (np.arange(len(digits)) - np.repeat(firsts, sizes)) * 7
-    # Of a tenth byte only the lowest bit is left, as protobuf has it.
+    # Protobuf keeps only the lowest bit of a tenth byte.
     parts = (digits.astype(np.uint64) & np.uint64(0x7F)) << np.minimum(shift, 63).astype(np.uint64)
     numbers = np.add.reduceat(parts, firsts).view(np.int64)
     return numbers.reshape(-1, count), is_right
@@ -392,10 +397,10 @@ _KIND = {1: "bytes", 2: "float", 3: "int64"}  # `Feature`'s fields
 
 
 def _entries(record: bytes, wanted: Container[bytes]) -> Iterator[tuple[bytes, str | None, Sequence]]:
-    """The name of each entry and, where it is wanted, the type of the list and the values.
+    """The name of each entry and, for wanted names, the type of the list and the values.
 
     Raises:
-      ValueError: the record is no Example.
+      ValueError: the record is not an Example.
     """
     for features in _submessages(record, 1):
         for entry in _submessages(features, 1):
@@ -405,8 +410,9 @@ def _entries(record: bytes, wanted: Container[bytes]) -> Iterator[tuple[bytes, s
                     name = content
                 elif wire == _DELIMITED and number == 2:
                     value += content  # parts of a message are merged
-            name.decode()  # protobuf takes no other text
-            is_passed_by = name not in wanted and entry == _entry(name, value)  # as in step
+            name.decode()  # raises for other text, which protobuf refuses too
+            # As when records are read in step.
+            is_passed_by = name not in wanted and entry == _entry(name, value)
             yield name, *((None, ()) if is_passed_by else _values(value))
 
 
@@ -419,7 +425,7 @@ def _values(feature: bytes) -> tuple[str | None, Sequence]:
     kind, values = None, []
     for number, wire, content in _fields(feature):
         if wire == _DELIMITED and number in _KIND:
-            if _KIND[number] != kind:  # the last one counts
+            if _KIND[number] != kind:  # where a list repeats with another type, the last one counts
                 kind, values = _KIND[number], []
             values += _LISTS[kind](content)
     return kind, values
@@ -464,7 +470,9 @@ def _submessages(message: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, bytes | int]]:
-    """Number, wire type and content of each field, less groups; raises ValueError where there is damage."""
+    """Number, wire type and content of each field, without groups; raises ValueError where there is
+    damage.
+    """
     at = 0
     while at < len(message):
         number, wire, at = _tag(message, at)
@@ -499,7 +507,9 @@ def _content(message: bytes, wire: int, at: int) -> tuple[bytes | int, int]:
 
 
 def _behind_group(message: bytes, number: int, at: int) -> int:
-    """Where a group ends, and all that are in it: an Example has none, and what is unknown is skipped."""
+    """Skips a group, and the groups in it; returns where it ends. An Example has no groups, and unknown ones
+    are skipped.
+    """
     inside = [number]
     while inside:
         number, wire, at = _tag(message, at)

@@ -31,7 +31,7 @@ from pipeline.data.schema.schema import Schema
 def open_files(paths: Iterable[str | os.PathLike], schema: Schema, *, split: str = TRAIN) -> Dataset:
     """The records of these files, in this order, as one split of a dataset.
 
-    Its manifest is made up here, from the indexes as they are now.
+    Its manifest is made here, from the indexes as they are now.
 
     Args:
       schema: what to parse; the records must hold each feature under its name, with its type.
@@ -83,9 +83,9 @@ def _read_index(path: pathlib.Path, name: str) -> bytes:
         ) from None
 
 
-# --- The index of a TFRecord file that has none: the file is read to its last byte.
+# --- Makes the index of a TFRecord file that has none, and reads the whole file for it.
 
-_LISTED = 10  # damaged records that are named
+_LISTED = 10  # damaged records that an error names
 _GZIP = b"\x1f\x8b"
 _RECORDS_AT_ONCE = 1 << 10
 
@@ -94,11 +94,11 @@ def build(path: pathlib.Path, *, on_bytes: Callable[[int], object] = lambda coun
     """The index of the file, all of whose records have the right checksums.
 
     Args:
-      on_bytes: called now and then with the number of bytes read since.
+      on_bytes: called from time to time, with the number of bytes read since the last call.
 
     Raises:
-      InputError: there is no such file, it is no uncompressed TFRecord file, or records are damaged, whose
-        ordinals and offsets are then named.
+      InputError: there is no such file, it is not an uncompressed TFRecord file, or records are damaged; the
+        error names their ordinals and offsets.
     """
     offsets, lengths, hashes, damaged = [], [], [np.zeros(0, np.uint64)], []
     try:

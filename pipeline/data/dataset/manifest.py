@@ -91,7 +91,7 @@ class Dataset:
     manifest: Manifest
     schema: Schema
     members: tuple["Dataset", ...] = ()  # in the order in which they are read
-    state: FileState | None = None  # of the manifest, before it was read; None where none was
+    state: FileState | None = None  # state of the manifest before it was read; None where no file was read
 
     def __str__(self) -> str:
         return f"{self.directory} ({len(self.members)} datasets)" if self.members else str(self.directory)
@@ -158,7 +158,7 @@ def _prefix(directory: pathlib.Path) -> str:
 
 
 def _path_in(prefix: str, name: str) -> str:
-    # `os.path.join` takes five times as long, and pathlib more: 1 s of opening 100,000 shards.
+    # `os.path.join` takes five times as long, and pathlib more: 1 s for opening 100,000 shards.
     return name if name.startswith("/") else prefix + name
 
 
@@ -167,7 +167,7 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
 
     Raises:
       InputError: there is no manifest, a file is missing or has another size, or the schema file is not the
-        one that the data was written with.
+        one with which the data was written.
     """
     directory = files_lib.absolute(directory)
     state = _state(directory / FILE_NAME)
@@ -195,7 +195,7 @@ def _state(path: pathlib.Path) -> FileState | None:
 def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
     """Raises InputError where a file is missing, or has another size than was published.
 
-    Raises TryAgainError where no try could look at one.
+    Raises TryAgainError where a file's size cannot be read, even after retries.
     """
     prefix = _prefix(directory)
 
@@ -212,7 +212,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
 
     Raises:
       InputError: its content differs, or there is no such file.
-      TryAgainError: no try could read it.
+      TryAgainError: it cannot be read, even after retries.
     """
     [(content, _)] = files_lib.retry_naming_file(lambda: published_in_turn(directory, manifest, [name]))
     return content
@@ -231,7 +231,7 @@ def published_in_turn(
         except OSError as error:
             if not files_lib.is_final_failure(error):  # the next try may read it
                 raise
-            failed = paths.index(error.filename)  # one of those that are opened ahead
+            failed = paths.index(error.filename)  # one of the files that were opened ahead
             raise _not_published(paths[failed], error.strerror, digests.get(names[failed])) from None
         digest = hashlib.sha256(content).hexdigest()
         if digest != digests.get(name):
@@ -241,7 +241,9 @@ def published_in_turn(
 
 
 def check_digest(directory: pathlib.Path, manifest: Manifest, name: str) -> None:
-    """Raises InputError where a file of any size, other than a shard, is not what the manifest lists."""
+    """Raises InputError where a file that is not a shard differs from what the manifest lists; it may be of
+    any size.
+    """
     listed = manifest.digests_of_files.get(name)
     try:
         found = files_lib.sha256(directory / name)
@@ -320,7 +322,7 @@ def _from_body(body: dict) -> Manifest:
 
 
 def _check_types(part: Manifest | File) -> None:
-    """Raises TypeError where a text is none, or a number is no whole number from 0 on."""
+    """Raises TypeError where a field is not text, or not a whole number of at least 0."""
     for name, kind in _checked_fields(type(part)):
         value = getattr(part, name)
         if not (isinstance(value, str) if kind is str else type(value) is int and value >= 0):
@@ -367,7 +369,7 @@ def _check_size(path: str, file: File) -> None:
 
 
 def damaged_file(thing: str, received: str, expected: str) -> InputError:
-    """The error of a stored file that is not as it was written."""
+    """Returns the error for a stored file that is not as it was written."""
     action = "Restore the file from a copy, or convert the raw data again."
     return InputError(thing, received=received, expected=expected, action=action)
 

@@ -1,4 +1,4 @@
-"""The records that a directory holds of how it was made: conversion.json and export.json.
+"""The files that record how a directory was made: conversion.json and export.json.
 
 conversion.json, of a dataset, is for people. It varies by run, so the manifest does not list it. Standard
 library only: Beam workers import this file.
@@ -40,7 +40,7 @@ def read_conversion(directory: pathlib.Path) -> dict:
 
 FORMAT = "penstock.export/1"
 FILE_NAME = "export.json"
-GOLDEN_EXAMPLES = "golden.tfrecord"  # records whose predictions every copy must repeat
+GOLDEN_EXAMPLES = "golden.tfrecord"  # records for which every copy must repeat the predictions
 
 # Names of the signatures of an exported model.
 SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples

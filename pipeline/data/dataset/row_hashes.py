@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-BYTES = 8  # of a hash
+BYTES = 8  # bytes of a hash
 AT_ONCE = 1 << 24  # hashes in memory: 128 MiB, and about twice that to sort them
-MIXED = -1  # rows of one hash are in several splits
+MIXED = -1  # rows with this hash are in several splits
 
-_SEED = 20261101  # of the coefficients: any, but the same for all rows that are compared
+_SEED = 20261101  # seed of the coefficients: any number, but the same for all rows that are compared
 _EXAMPLES = 3  # rows of a leak that are named
 
-# By split: what gives the hashes of some of its rows, uint64 [rows], for instance of a shard.
+# For each split, functions that return the hashes of some of its rows, uint64 [rows], for instance of a
+# shard.
 Hashes = Mapping[str, Sequence[Callable[[], np.ndarray]]]
 
 
@@ -80,7 +81,7 @@ def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
     where = np.repeat(np.arange(len(splits)), [len(hashes) for hashes in splits.values()])
     order = np.argsort(everything, kind="stable")
     hashes, starts, counts = np.unique(everything[order], return_index=True, return_counts=True)
-    # The sort is stable: of equal hashes, the first and the last are in the lowest and the highest split.
+    # The sort is stable: so the first and the last of equal hashes are in the lowest and the highest split.
     low, high = where[order[starts]], where[order[starts + counts - 1]]
     return Counted(hashes=hashes, counts=counts, first=order[starts], split=np.where(low == high, low, MIXED))
 
@@ -99,7 +100,7 @@ def matched_rows(of: Counted, other: Counted, values: np.ndarray, *, absent: int
 
 
 def shared_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Returns positions in `right` of hashes that `left` has, int64 [found]; both uint64 [rows]."""
+    """Returns positions in `right` whose hashes `left` has too, int64 [found]; both uint64 [rows]."""
     return np.flatnonzero(look_up(right, np.sort(left))[1])
 
 
@@ -113,15 +114,16 @@ class Leak:
     hashes: tuple[int, ...]  # ascending
 
     def positions(self, hashes: np.ndarray) -> list[int]:
-        """The positions in `hashes`, uint64 [rows], whose hash is in the leak."""
+        """The positions in `hashes`, uint64 [rows], of hashes that are in the leak."""
         return shared_rows(np.array(self.hashes, np.uint64), hashes).tolist()
 
 
 def leaks(splits: Hashes, *, rows: int, at_once: int = AT_ONCE) -> list[Leak]:
-    """Compares each split with those before it; there are `rows` in all, and `at_once` fit into memory.
+    """Compares each split with those before it; there are `rows` rows in all, and `at_once` of them fit into
+    memory.
 
-    With more rows, hashes go to files by their range, and one range after the other is compared: memory does
-    not grow.
+    If there are more, hashes go to one file for each range of hashes, and the ranges are compared one by one:
+    memory does not grow.
     """
     found: dict[tuple[str, str], Leak] = {}
     for hashes in _parts(splits, -(-rows // at_once)):

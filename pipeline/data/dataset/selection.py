@@ -55,7 +55,7 @@ class Selection:
         found: list[tuple[int, int]] = []
         for first, last in self.ranges:
             begin, end = self.shards.record_of_row(first), self.shards.record_of_row(last - 1) + 1
-            if found and begin <= found[-1][1]:  # in a block that the range before ends in
+            if found and begin <= found[-1][1]:  # the range begins in a block in which the range before ends
                 begin = found.pop()[0]
             found.append((begin, end))
         return tuple(found)
@@ -81,7 +81,8 @@ def selected_ranges(dataset: Dataset, expression: str) -> tuple[list[str], Range
     parts = _parts(dataset, expression)
     splits = list(dict.fromkeys(part.split for part in parts))
     begins = dict(zip(splits, np.cumsum([0, *(dataset.rows(split) for split in splits)]), strict=False))
-    if any(part.first > part.end for part in parts):  # TFDS reads more than is between them, or nothing
+    # There TFDS reads more rows than lie between the bounds, or none.
+    if any(part.first > part.end for part in parts):
         received = "a part that ends before it begins"
         raise _wrong(dataset, expression, received, "bounds in order", "Swap the bounds.")
     ranges = [(int(begins[part.split]) + part.first, int(begins[part.split]) + part.end) for part in parts]
@@ -98,7 +99,7 @@ def _parts(dataset: Dataset, expression: str) -> list[_Part]:
     if expression in sizes:
         return [_Part(expression, 0, sizes[expression])]
     if not set("[+") & set(expression) and expression != _ALL:
-        dataset.shards(expression)  # raises, naming the splits there are
+        dataset.shards(expression)  # raises an error that names the splits there are
     return _parsed(dataset, expression, sizes)
 
 
@@ -151,7 +152,7 @@ def _number(text: str | None, unit: str) -> float | int | None:
 
 
 def _rows_of(numbers: Sequence[float | int | None], unit: str, shards: Sequence[int]) -> tuple[int, int]:
-    """Bounds in rows, where negative ones count from the end, as TFDS has them."""
+    """Bounds in rows; negative ones count from the end, as in TFDS."""
     first, end = numbers
     size = sum(shards)
     if unit == "shard":
@@ -175,7 +176,7 @@ def _cut_out(ranges: Ranges, out: Sequence[tuple[int, int]]) -> Iterator[tuple[i
                 yield begin, gap[0]
             begin = gap[1]
             if begin >= end:
-                break  # it may reach into the next range
+                break  # this one may reach into the next range
             gap = next(left, None)
         if begin < end:
             yield begin, end

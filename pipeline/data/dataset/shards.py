@@ -31,7 +31,7 @@ from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES,
 _MAGIC = b"penstock.index/1"
 _HEAD_BYTES = len(_MAGIC) + 8
 _RECORD_BYTES = 8 + row_hashes.BYTES + 4
-_TFRECORD = re.compile(r"\.tfrecords?(?=(-\d+-of-\d+)?$)")  # in the name of a shard
+_TFRECORD = re.compile(r"\.tfrecords?(?=(-\d+-of-\d+)?$)")  # ending in the name of a shard
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,19 +62,19 @@ def size_of(records: int) -> int:
 
 
 def offset_at(ordinal: int) -> int:
-    """The byte of the index where a record's offset stands; the next record's offset follows it."""
+    """The byte of the index at which a record's offset stands; the next record's offset follows it."""
     return _HEAD_BYTES + 8 * ordinal
 
 
 def dumps(index: Index) -> bytes:
     columns = ((index.offsets, "<u8"), (index.hashes, "<u8"), (index.lengths, "<u4"))
-    # Not copied before they are joined: an index of very small records is hundreds of megabytes.
+    # They are not copied before they are joined: an index of very small records has hundreds of megabytes.
     arrays = (np.ascontiguousarray(column, dtype) for column, dtype in columns)
     return b"".join((_MAGIC, len(index).to_bytes(8, "little"), *arrays))
 
 
 def load(path: str | os.PathLike) -> Index:
-    """Reads an index; raises InputError if the file is none, or is cut short."""
+    """Reads an index; raises InputError if the file is not an index, or is cut short."""
     return loads(files.read_bytes(path), path)
 
 
@@ -99,10 +99,10 @@ class IndexFile:
     records: int
 
     def part(self, first: int, last: int) -> Index:
-        """The entries of the records [first, last); raises InputError if the file is no such index."""
+        """The entries of the records [first, last); raises InputError if the file is not such an index."""
         count = last - first
         with files.opened(self.path) as file:
-            # Not through a buffer, which may have MiB on a network disk.
+            # Read without a buffer, which may have MiB on a network disk.
             head, size = os.pread(file.fileno(), _HEAD_BYTES, 0), os.fstat(file.fileno()).st_size
             if head != _MAGIC + self.records.to_bytes(8, "little") or size != size_of(self.records):
                 raise _is_none(self.path, size, head[: len(_MAGIC)], self.records)
@@ -132,13 +132,13 @@ def _is_none(path: str | os.PathLike, size: int, start: bytes, records: int) -> 
 
 _READ_AT_ONCE = 64 << 10  # 64 KiB: a smaller shard is read as a whole, not record by record
 _HASHED = 8 << 10  # 8 KiB: the digest of a smaller shard takes less time than hashes of three records
-_COMPARED_TOGETHER = 1 << 16  # records: some MiB of copies
+_COMPARED_TOGETHER = 1 << 16  # records that are compared at once, because they need some MiB of copies
 
-States = tuple[FileState, FileState]  # of a shard and of its index
+States = tuple[FileState, FileState]  # states of a shard and of its index
 
 
 class _Entry(NamedTuple):
-    ordinal: int  # in the shard, from 0
+    ordinal: int  # number in the shard, from 0
     offset: int
     length: int
     content_hash: int
@@ -147,7 +147,7 @@ class _Entry(NamedTuple):
 def load_checked_index(dataset: Dataset, shard: Shard) -> Index:
     """Reads the whole index of a shard; raises InputError unless it is the published one, and fits the shard.
 
-    Its digest is compared; and the count, places and end of the records, and the content of a few.
+    It checks the digest, the count, places and end of the records, and the content of a few records.
     """
     return open_checked(dataset, [shard])[0][0]
 
@@ -166,7 +166,7 @@ def _check_places(dataset: Dataset, shards: Sequence[Shard], found: Sequence[Ind
     """Checks that each record begins where the one before it ends, and that the last one ends the shard.
 
     TensorFlow would read whatever stands at another place. Small indexes are compared together: with 4
-    records each, half of the time would go to calls of NumPy.
+    records each, separate calls of NumPy would take half of the time.
     """
     if len(found) > 1 and sum(map(len, found)) > _COMPARED_TOGETHER:
         for shard, each in zip(shards, found, strict=True):
@@ -210,12 +210,12 @@ def check_ends(dataset: Dataset, shard: Shard) -> States:
 
 
 def _sampled(records: int) -> list[int]:
-    """The first, the middle and the last."""
+    """The numbers of the first, the middle and the last record."""
     return sorted({0, (records - 1) // 2, records - 1}) if records else []
 
 
 def _samples(found: Index) -> Iterator[_Entry]:
-    """The sampled entries, made one by one: a small shard mostly needs none."""
+    """Yields the sampled entries one by one, because a small shard mostly needs none."""
     for ordinal in _sampled(len(found)):
         yield _entry(ordinal, found, ordinal)
 
@@ -236,7 +236,7 @@ def _check_end(dataset: Dataset, shard: Shard, records: int, end: int) -> None:
 def _check_contents(
     dataset: Dataset, shards: Sequence[Shard], sampled: Sequence[Iterable[_Entry]], *, is_published: bool
 ) -> list[FileState]:
-    """Compares records with their hashes, which a shard that was swapped for another does not have.
+    """Compares records with their hashes, which differ in a shard that was swapped for another.
 
     Args:
       sampled: some entries of each shard's index.
@@ -266,7 +266,7 @@ def _check_content(
         begin, size = entry.offset + HEADER_BYTES, entry.length + CRC_BYTES
         stored = whole[begin : begin + size] if is_whole else files.read_at(descriptor, path, size, begin)
         payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
-        # One that is damaged, not swapped, is reported when it is read.
+        # A record that is damaged, not swapped, is reported when it is read.
         if is_sound(payload, checksum) and row_hashes.content_hashes([payload])[0] != entry.content_hash:
             raise InputError(
                 f"dataset file {path}",
@@ -279,7 +279,7 @@ def _check_content(
 
 # --- Where the records of a dataset are: shard, offset and size of each, from the indexes.
 
-Ranges = tuple[tuple[int, int], ...]  # of row numbers: [first, after the last), ascending, none empty
+Ranges = tuple[tuple[int, int], ...]  # ranges of row numbers: [first, after the last), ascending, none empty
 
 # The offsets of up to this number of records are held in memory (128 MiB). In a larger dataset each record is
 # looked up in its index when it is read.
@@ -290,10 +290,10 @@ HELD_RECORDS = 1 << 24
 class Stored:
     """Consecutive records of a shard: where and what they are."""
 
-    numbers: range  # over all shards
+    numbers: range  # numbers over all shards
     offsets: np.ndarray  # int64 [n]: byte of the shard at which a record's TFRecord frame starts
     sizes: np.ndarray  # int64 [n]: bytes of the frame
-    hashes: np.ndarray  # uint64 [n]: of the content, as in the index
+    hashes: np.ndarray  # uint64 [n]: hash of the content, as in the index
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -303,13 +303,13 @@ class Shards:
     In layout `rows` a row is a record; in layout `blocks` a record holds a block of rows.
     """
 
-    paths: tuple[str, ...]  # absolute
-    names: tuple[str, ...]  # relative to the dataset, as its manifest has them
+    paths: tuple[str, ...]  # absolute paths
+    names: tuple[str, ...]  # names relative to the dataset, as in its manifest
     record_starts: np.ndarray  # int64 [shards + 1]: each shard's first record, then the number of all records
     row_starts: np.ndarray  # int64 [shards + 1]: each shard's first row, then the number of all rows
     bytes: np.ndarray  # int64 [shards]: size of the file
     rows_in_record: int  # in every record but a shard's last
-    # int64 [records]: byte of its shard at which a record's frame starts; None where they are too many.
+    # int64 [records]: byte of its shard at which a record's frame starts; None where there are too many.
     offsets: np.ndarray | None
     states: np.ndarray  # int64 [shards, 2]: hash of the FileState of a shard and of its index, when opened
 
@@ -329,7 +329,7 @@ class Shards:
     def stored(self, shard: int, first: int, last: int) -> Stored:
         """The index entries of the records of `shard` with the numbers [first, last) over all shards.
 
-        Raises InputError where the file is no index any more.
+        Raises InputError where the file is no longer an index.
         """
         start = int(self.record_starts[shard])
         found = self.index(shard).part(first - start, last - start)
@@ -364,9 +364,9 @@ def load_tables(dataset: Dataset, splits: Iterable[str]) -> Shards:
     """The shards of whole splits, one split after the other.
 
     Raises:
-      InputError: there is no such split, a split has no records, or an index does not fit its shard: by
-        count, size, the content of a few records, and by digest where the offsets are held.
-      TryAgainError: a file could not be read by any try.
+      InputError: there is no such split, a split has no records, or an index does not fit its shard in count,
+        size, the content of a few records or, where the offsets are held, in digest.
+      TryAgainError: a file could not be read, even after retries.
     """
     listed = [shard for split in splits for shard in dataset.shards(split)]
     rows_in_record = blocks.geometry(dataset.schema).rows if dataset.manifest.layout == "blocks" else 1
@@ -438,7 +438,9 @@ def _hashes(states: Iterable[States]) -> np.ndarray:
 
 
 def _check_blocks(dataset: Dataset, lengths: np.ndarray) -> None:
-    """Rows are found by their offset in a block, so every block must have the size that the schema gives."""
+    """Checks that every block has the size that the schema gives: rows are found by their offset in a
+    block.
+    """
     expected = blocks.frame_of_schema(dataset.schema).size
     if (lengths != expected).any():
         raise InputError(

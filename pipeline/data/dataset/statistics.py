@@ -1,7 +1,7 @@
 """The statistics of each feature, as the conversion measured them; reads and writes `statistics.pb`.
 
 The file is a tensorflow-metadata `DatasetFeatureStatisticsList` with an entry for each split; TFDV and Facets
-can open it too. Preprocessing takes means, bins and vocabularies from here, the report its plots.
+can open it too. Preprocessing takes means, bins and vocabularies from here, the report takes its plots.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ _PROTO_TYPE = {
     "int64": statistics_pb2.FeatureNameStatistics.INT,
     "string": statistics_pb2.FeatureNameStatistics.STRING,
 }
-_REPEATED = "repeated_values"  # of custom_stats
+_REPEATED = "repeated_values"  # name in custom_stats
 _DTYPE_OF_PROTO = {proto: dtype for dtype, proto in _PROTO_TYPE.items()}
 
 
@@ -35,7 +35,7 @@ class NumericSummary:
     zeros: int
     quantiles: tuple[float, ...]  # q + 1 boundaries of q equally filled bins, from minimum to maximum
     distribution: tuple[float, ...] = ()  # boundaries of many more such bins, on which drift is measured
-    repeated: tuple[float, ...] = ()  # numbers that come often, rising
+    repeated: tuple[float, ...] = ()  # numbers that occur often, ascending
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class FeatureStatistics:
     dtype: str  # "float32", "int64" or "string"
     present: int  # examples with a value
     missing: int  # examples without one, before defaults were filled in
-    mean_length: float = 0.0  # bytes of a string
+    mean_length: float = 0.0  # mean bytes of a string
     numeric: NumericSummary | None = None
     values: ValueCounts | None = None
 
@@ -77,7 +77,7 @@ Statistics = Mapping[str, SplitStatistics]
 
 
 def read(path: pathlib.Path) -> Statistics:
-    """Reads a statistics file; raises InputError if it is none."""
+    """Reads a statistics file; raises InputError if it is not one."""
     try:
         data = files.read_bytes(path)
     except OSError as error:
@@ -86,7 +86,7 @@ def read(path: pathlib.Path) -> Statistics:
 
 
 def named(data: bytes, path: pathlib.Path) -> Statistics:
-    """Loads statistics; raises an InputError that names the file where it is no such message."""
+    """Loads statistics; raises an InputError that names the file if they are not valid."""
     try:
         return loads(data)
     except ValueError as error:
@@ -99,7 +99,7 @@ def _is_none(path: pathlib.Path, received: str) -> InputError:
 
 
 def loads(data: bytes) -> Statistics:
-    """The inverse of `dumps`; raises ValueError if it is no such message."""
+    """The inverse of `dumps`; raises ValueError if it is not such a message."""
     try:
         message = statistics_pb2.DatasetFeatureStatisticsList.FromString(data)
     except Exception as error:  # protobuf raises its own DecodeError, not a ValueError

@@ -4,7 +4,7 @@ A frame holds one record: the payload's length (uint64), its masked CRC32C, the 
 All numbers are little-endian. Format:
 https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details.
 
-Behind a damaged length the next record is found by its own checksum.
+After a damaged length, the next record is found by its own checksum.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ _SEARCH_BYTES = 1 << 20  # 1 MiB
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    ordinal: int  # in the file, from 0; behind a damaged length, a lower bound
+    ordinal: int  # number in the file, from 0; after a damaged length, a lower bound
     offset: int  # byte of the file at which the frame starts
     payload: bytes
 
@@ -138,12 +138,12 @@ def _header(length: int) -> bytes:
 
 
 def _masked_crc(data: bytes) -> bytes:
-    """The CRC_BYTES that follow `data`; masked, as a CRC over bytes that hold CRCs is weak."""
+    """The CRC_BYTES that follow `data`; masked, because a CRC over bytes that hold CRCs is weak."""
     return _masked(google_crc32c.value(data)).to_bytes(CRC_BYTES, "little")
 
 
 def _masked(crc: int | np.ndarray) -> int | np.ndarray:
-    """One CRC, or uint32 [n]."""
+    """Masks one CRC, or uint32 [n]."""
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
 
@@ -152,7 +152,7 @@ def _masked(crc: int | np.ndarray) -> int | np.ndarray:
 # Wire format: https://protobuf.dev/programming-guides/encoding/; messages: tensorflow/core/example/*.proto.
 # Tags: field number << 3 | 2, where 2 is "length-delimited".
 _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
-_LIST_TAG = {"bytes": _FIELD_1, "float": _FIELD_2, "int64": _FIELD_3}  # of `Feature`'s oneof
+_LIST_TAG = {"bytes": _FIELD_1, "float": _FIELD_2, "int64": _FIELD_3}  # tags of `Feature`'s oneof
 
 
 def example_head(length: int) -> bytes:
@@ -178,11 +178,11 @@ def entry_head(name: bytes, wire: str, length: int, *, is_list: bool = False) ->
     return _FIELD_1 + varint(len(key) + len(value) + length) + key + value
 
 
-VARINT_BYTES = 10  # of a number below 2^64, at most: 7 bits a byte
+VARINT_BYTES = 10  # the most bytes of a number below 2^64: 7 bits in each byte
 
 
 def varint(number: int) -> bytes:
-    """A whole number from 0 on, 7 bits a byte, the lowest first."""
+    """Encodes a whole number from 0 on, with 7 bits in each byte, the lowest bits first."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

@@ -17,14 +17,14 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.manifest import Dataset, File, Manifest, in_order, inner_name, open_dataset
 
-FORMAT = "penstock.window/1"  # part of the digest
+FORMAT = "penstock.window/1"  # goes into the digest
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowManifest(Manifest):
     """The manifest of several datasets as one; files are named from the directory that all of them lie in."""
 
-    digests: tuple[str, ...]  # of the members' manifests, in order
+    digests: tuple[str, ...]  # digests of the members' manifests, in order
 
     @functools.cached_property
     def digest(self) -> str:
@@ -39,8 +39,8 @@ def open_window(patterns: Sequence[str | os.PathLike]) -> Dataset:
     directory gives what `manifest.open_dataset` gives, which also checks every file of each.
 
     Raises:
-      InputError: nothing is named, a glob matches no directory, a directory is named twice, one is no sound
-        dataset, or two have another schema or layout.
+      InputError: nothing is named, a glob matches no directory, a directory is named twice, one is not a
+        sound dataset, or two differ in schema or layout.
     """
     directories = [found for pattern in patterns for found in _directories(os.fspath(pattern))]
     if not directories:
@@ -55,9 +55,9 @@ def open_window(patterns: Sequence[str | os.PathLike]) -> Dataset:
 
 
 def together(members: Sequence[Dataset]) -> Dataset:
-    """Published datasets as one, in this order; a single one stays what it is.
+    """Published datasets as one, in this order; a single one is returned unchanged.
 
-    Raises InputError where two have another schema or layout.
+    Raises InputError where two differ in schema or layout.
     """
     if len(members) == 1:
         return members[0]
@@ -76,7 +76,7 @@ def together(members: Sequence[Dataset]) -> Dataset:
 def load_manifest(directories: Sequence[pathlib.Path]) -> Manifest:
     """The manifest of the datasets in absolute `directories` as one; reads no other file.
 
-    Raises InputError where a directory has none, or it was altered.
+    Raises InputError where a directory has no manifest, or an altered one.
     """
     published = [(directory, manifest_lib.load(directory)) for directory in directories]
     return published[0][1] if len(published) == 1 else _merged(_common(directories), published)

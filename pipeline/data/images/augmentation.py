@@ -7,12 +7,12 @@ import dataclasses
 
 from pipeline.base.errors import InputError
 
-# The version of the pixels that these settings give. Add one with every change: a run goes on only with the
-# pixels that it began with.
+# The version of the pixels that these settings give. Increase it with every change: a run continues only with
+# the pixels with which it began.
 VERSION = 1
 
-LARGEST_MAGNITUDE = 10.0  # of RandAugment
-_HOW = ("crop_area", "crop_aspect", "rand_augment_magnitude")  # settings that change nothing by themselves
+LARGEST_MAGNITUDE = 10.0  # limit of RandAugment's magnitude
+_HOW = ("crop_area", "crop_aspect", "rand_augment_magnitude")  # settings that change nothing unless others do
 
 
 def _setting(default: object, meaning: str, *, limit: float | None = None) -> dataclasses.Field:
@@ -65,7 +65,9 @@ class Augmentation:
 
     @property
     def version(self) -> int:
-        """The version that a run is bound to besides the settings; 0 where images are not changed."""
+        """The version of the pixels, which binds a run like the settings do; 0 where images are not
+        changed.
+        """
         changes = (getattr(self, name) for name in meanings() if name not in _HOW)
         return VERSION if self.crops or any(changes) else 0
 

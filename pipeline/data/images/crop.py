@@ -10,15 +10,16 @@ import tensorflow as tf
 from pipeline.base.tracing import tf_function
 from pipeline.data.images.pixels import Draws
 
-# An image's height and width, int64 [2] → the part to cut out, int32 [4] (top, left, height, width).
+# Function of an image's height and width, int64 [2]; returns the part to cut out, int32 [4] (top, left,
+# height, width).
 Box = Callable[[tf.Tensor], tf.Tensor]
 
 _RATIOS = (1, 2, 4, 8)  # a JPEG decoder can divide both sides by these
-# Bit for bit what Pillow reads; TensorFlow's default is off by up to 5 levels, and no faster.
+# With it, pixels equal Pillow's bit for bit; TensorFlow's default is off by up to 5 levels, and no faster.
 DCT_METHOD = "INTEGER_ACCURATE"
 
-_VECTOR = 16  # numbers that a processor calculates with at once, at most
-_TRIES = 10  # to draw an area and aspect that fit into the image
+_VECTOR = 16  # the most numbers with which a processor calculates at once
+_TRIES = 10  # tries to draw an area and aspect that fit into the image
 
 
 def random_box(draws: Draws, *, area: tuple[float, float], aspect: tuple[float, float]) -> Box:
@@ -62,7 +63,8 @@ def random_parts(
     sides = tf.gather(shapes, first, axis=1, batch_dims=1)  # (n, 2)
     left_over = most[:, 0] - sides
     in_the_middle = first[:, None] == _TRIES
-    corner = tf.where(in_the_middle, left_over / 2.0, drawn[:, _TRIES] * (left_over + 1.0))  # cut off below
+    # The cast cuts off the fraction.
+    corner = tf.where(in_the_middle, left_over / 2.0, drawn[:, _TRIES] * (left_over + 1.0))
     return tf.cast(tf.concat([corner, sides], axis=1), tf.int32)
 
 
@@ -86,7 +88,9 @@ def _middle(most: tf.Tensor, aspect: tuple[float, float]) -> tf.Tensor:
 
 
 def _exp(values: tf.Tensor) -> tf.Tensor:
-    """exp of values [n, tries], the same bits for any n; what fills no vector would be computed otherwise."""
+    """exp of values [n, tries], with the same bits for any n: numbers that do not fill a vector would be
+    computed in another way.
+    """
     padded = tf.pad(values, [[0, 0], [0, -values.shape[1] % _VECTOR]])
     return tf.exp(padded)[:, : values.shape[1]]
 
@@ -97,18 +101,19 @@ class JpegPart(NamedTuple):
     shrink: tf.Tensor  # int32 [], the index in _RATIOS of the number that both sides are divided by
     window: tf.Tensor  # int32 [4], top, left, height and width of what is decoded
     begin: tf.Tensor  # int32 [3], where the wanted pixels begin in it
-    extent: tf.Tensor  # int32 [3], and how far they go; -1 means all channels
+    extent: tf.Tensor  # int32 [3], the height, width and channels of these pixels; -1 means all channels
 
 
 def jpeg_part(part: tf.Tensor, size: tf.Tensor, *, times: tf.Tensor) -> JpegPart:
     """The part, int32 [..., 4] (top, left, height, width), of images of these sizes, int32 [..., 2].
 
     It is decoded with a pixel more on each side, as far as there is one. Where colour is stored in fewer
-    pixels than light, libjpeg knows no neighbours beyond the part: its edge would be up to 15 levels off.
+    pixels than brightness, libjpeg needs neighbours: at the edge of the part, pixels would be up to 15 levels
+    off.
 
     Args:
-      times: int32 [...], how many times larger it is than what is wanted: the largest of _RATIOS up to that
-        divides both sides.
+      times: int32 [...], how many times larger the part is than the wanted size; both sides are divided by
+        the largest of _RATIOS that is not above it.
     """
     shrink = tf.maximum(tf.reduce_sum(tf.cast(times[..., None] >= _RATIOS, tf.int32), axis=-1) - 1, 0)
     ratio = tf.gather(_RATIOS, shrink)[..., None]
@@ -133,7 +138,7 @@ def decode_part(data: tf.Tensor, part: JpegPart, *, channels: int, shrinks: bool
     """The part of a JPEG, string [], as if it were cut out of the whole: uint8 [height, width, channels].
 
     Args:
-      shrinks: whether the part may be one that is divided; the branch takes longer than the cut.
+      shrinks: whether the sides of the part may be divided; the branch for that takes longer than the cut.
     """
 
     def read(ratio: int) -> tf.Tensor:

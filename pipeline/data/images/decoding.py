@@ -1,6 +1,6 @@
 """Encoded images → uint8 pixels, in the graph: for training, evaluation and serving alike.
 
-Reads JPEG and PNG, which the conversion stores. A JPEG is turned as its EXIF data say. Nothing is decoded
+Reads JPEG and PNG, which the conversion stores. A JPEG is turned as its EXIF data say. No image is decoded
 that declares more pixels than `max_pixels`; pixels.py raises the errors.
 """
 
@@ -48,7 +48,9 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
 
 
 def decode_jpeg_part(data: tf.Tensor, part: JpegPart, shape: Shape) -> tf.Tensor:
-    """Decodes a part of an upright JPEG, string [], to uint8 [*shape]; no side may shrink by over two."""
+    """Decodes a part of an upright JPEG, string [], to uint8 [*shape]; no side may shrink by more than a
+    factor of two.
+    """
     image = decode_part(data, part, channels=_jpeg_channels(shape[-1]), shrinks=False)
     return tf.ensure_shape(_bilinear(_of_jpeg(image, shape[-1]), shape), shape)
 
@@ -57,7 +59,7 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
     """One encoded image, string [] → uint8 [height, width, channels], in its own size.
 
     Raises:
-      tf.errors.InvalidArgumentError: it is refused, when the graph runs; see pixels.py.
+      tf.errors.InvalidArgumentError: the graph refuses it when it runs; see pixels.py.
     """
     head = formats.first_bytes(data)
     readers = {
@@ -78,7 +80,7 @@ def _read_jpeg(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int)
 def _jpeg_channels(channels: int) -> int:
     """The channels that libjpeg decodes: never grey.
 
-    It would make grey by leaving colour out: up to 34 levels off the grey of the picture, and an error for
+    For grey, libjpeg would just leave out the colour: the result is up to 34 levels wrong, and an error for
     CMYK.
     """
     return 0 if channels == 1 else 3
@@ -101,7 +103,9 @@ def _read_png(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) 
 
 
 def _allowed(data: tf.Tensor, size: tf.Tensor, max_pixels: int) -> tf.Tensor:
-    """`data`, string [], once its size, int64 [2], is found within the limit: nothing decodes it before."""
+    """Returns `data`, string [], after a check that its size, int64 [2], is within the limit: nothing decodes
+    it earlier.
+    """
     with tf.control_dependencies([require_pixels(size, max_pixels)]):
         return tf.identity(data)
 
@@ -154,7 +158,8 @@ def _fit(image: tf.Tensor, shape: Shape) -> tf.Tensor:
 def _resize(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     """Resizes uint8 to [*shape]; antialiases only where a side shrinks by more than two.
 
-    Antialiasing costs four times as much, and up to two plain bilinear resizing uses every pixel anyway.
+    Antialiasing costs four times as much; up to a factor of two, plain bilinear resizing uses every pixel
+    anyway.
     """
     skips = tf.reduce_any(tf.shape(image)[:2] > [2 * side for side in shape[:2]])
     resized = tf.cond(skips, tf_function(lambda: _antialiased(image, shape)), lambda: _bilinear(image, shape))
@@ -162,14 +167,14 @@ def _resize(image: tf.Tensor, shape: Shape) -> tf.Tensor:
 
 
 def _antialiased(image: tf.Tensor, shape: Shape) -> tf.Tensor:
-    # Without it, shrinking a photograph four times drops 15 of 16 pixels.
+    # Without antialiasing, shrinking a photograph four times drops 15 of 16 pixels.
     pixels = tf.image.resize(image, shape[:2], antialias=True)
     return tf.cast(tf.clip_by_value(tf.round(pixels), 0, 255), tf.uint8)
 
 
 def _bilinear(image: tf.Tensor, shape: Shape) -> tf.Tensor:
-    # In float32: on uint8 the operation takes twice as long for the same result, the cast included. Half a
-    # level is added because the cast back cuts off, which would darken every picture by as much.
+    # This runs in float32: on uint8 the operation takes twice as long for the same result, even with the
+    # cast. Half a level is added because the cast back cuts off fractions, which would darken every picture.
     pixels = tf.expand_dims(scaled(image, scale=1.0, offset=0.5), axis=0)
     pixels = tf.raw_ops.ResizeBilinear(images=pixels, size=shape[:2], half_pixel_centers=True)
     return tf.squeeze(tf.cast(pixels, tf.uint8), axis=0)

@@ -1,9 +1,9 @@
 """Reads the headers of JPEGs and PNGs in the graph: format, size, and which way up a picture is to be seen.
 
-The conversion keeps a JPEG as it is, with its orientation; here it is turned. An image of a request, or of a
-record that others wrote, has not met the conversion: what TensorFlow would decode to other pixels than are
-seen is refused. A small file can declare gigabytes of pixels, so nothing is decoded whose size is not known
-before.
+The conversion keeps a JPEG as it is, with its orientation; here it is turned. An image in a request, or in a
+record that others wrote, has not gone through the conversion: it is refused if TensorFlow would decode it to
+other pixels than a person sees. A small file can declare gigabytes of pixels, so no image is decoded before
+its size is known.
 
 Cameras store what the sensor saw, and how the camera was held (CIPA DC-008, 4.6.4 A: tag 0x0112). An
 orientation is 1 to 8; 1, 2, 3 and 4 are unturned, mirrored, turned by 180 degrees and upside down; 5 to 8 are
@@ -15,11 +15,12 @@ import tensorflow as tf
 from pipeline.base.tracing import tf_function
 from pipeline.data.images.pixels import refuse_subtype
 
-HEADER_BYTES = 48  # they hold the size of a PNG, and its subtype
+HEADER_BYTES = 48  # these bytes hold the size of a PNG, and its subtype
 JPEG, PNG, UNKNOWN = range(3)
 _JPEG_SIGNATURE, _PNG_SIGNATURE = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR"
 _GREY = 0  # a colour type of PNG (ISO 15948, 11.2.2)
-_PNG_CHUNKS, _SECOND_NAME = 8, slice(37, 41)  # where a PNG's chunks begin; the second one's name
+# Byte at which a PNG's chunks begin; bytes of the second chunk's name.
+_PNG_CHUNKS, _SECOND_NAME = 8, slice(37, 41)
 
 UPRIGHT = 1
 _NOTHING = -1
@@ -29,7 +30,8 @@ _EXIF = b"Exif\0\0"
 _SEGMENT_START = 10  # bytes from the marker on: itself, the length, and the name of what follows
 _JFIF_MARKER, _JFIF_LENGTH, _AFTER_JFIF = 0xE0, 16, 20
 _COMMENT = 0xFE
-# Editors say it in XMP, which Pillow obeys where EXIF says nothing: bytes, not characters, hence \C.
+# Editors store the orientation in XMP, which Pillow obeys if EXIF has none. The pattern has \C because it
+# matches bytes, not characters.
 _TURNED_IN_XMP = r"\C*http://ns\.adobe\.com/xap/1\.0/\x00\C*tiff:Orientation(?:=\"|>)[2-8]\C*"
 _XMP_BYTES = 1 << 17
 
@@ -57,9 +59,9 @@ def is_other_png(data: tf.Tensor, head: tf.Tensor, *, channels: int) -> tf.Tenso
     """True where TensorFlow would decode a PNG, string [], with this head to other pixels: bool []."""
     depth, colour = head[24], head[25]
     is_other = (colour == _GREY) & (depth == 16)
-    if channels == 4:  # a transparent colour is made alpha in another way
+    if channels == 4:  # TensorFlow turns a transparent colour into alpha in another way
         is_other |= depth != 8
-    # Most files go on with their pixels, and are spared the search.
+    # In most files the pixels come next, so they need no search.
     has_more = tf.reduce_any(head[_SECOND_NAME] != list(b"IDAT"))
     return is_other | tf.cond(has_more, lambda: _is_turned_png(data), lambda: tf.constant(False))
 
@@ -70,9 +72,9 @@ def of_jpeg(data: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
 
 
 def may_be_turned(head: tf.Tensor) -> tf.Tensor:
-    """True where JPEGs with these first bytes, int32 [..., HEADER_BYTES], are to be searched: bool [...].
+    """True where JPEGs with these first bytes, int32 [..., HEADER_BYTES], must be searched: bool [...].
 
-    JPEGs of libraries are not: the search costs more than all else in this file.
+    JPEGs that libraries write need no search, which costs more than everything else in this file.
     """
     described = _is_skipped(head)
     length = head[..., 4] * 256 + head[..., 5]
@@ -99,7 +101,8 @@ def stored_part(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.
     return tf.cond(tf.equal(orientation, UPRIGHT), lambda: part, lambda: _moved(part, size, orientation))
 
 
-# Once a process, not once a graph that reads pictures: tracing these takes longer than the rest of a reader.
+# Traced once in a process, not once in each graph that reads pictures: tracing these takes longer than the
+# rest of a reader.
 @tf_function
 def _searched(data: tf.Tensor) -> tf.Tensor:
     found = _orientation_in(_exif(data))
@@ -210,7 +213,7 @@ def _orientation_in(tiff: tf.Tensor) -> tf.Tensor:
 
 
 def _valid(said: tf.Tensor) -> tf.Tensor:
-    """`said` if it is an orientation, else UPRIGHT."""
+    """Returns `said` if it is an orientation, else UPRIGHT."""
     return tf.where((said >= 1) & (said <= 8), said, UPRIGHT)
 
 

@@ -8,19 +8,21 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 
-# Scale and offset from 0 … 255 to -1 … 1, for every channel. The model does it on the accelerator, or this
-# code on the host.
+# Scale and offset from 0 … 255 to -1 … 1, for every channel. The model applies them on the accelerator, or
+# this code on the host.
 RESCALING = (1 / 127.5, -1.0)
 _IMAGE_DTYPES = ("uint8", "bfloat16", "float32")
 
 
 def rescaling_left(image_dtype: str) -> tuple[float, float] | None:
-    """(scale, offset) that a model fed this dtype still has to apply; None if nothing is left to do."""
+    """(scale, offset) that a model still has to apply to inputs of this dtype; None if nothing is left to
+    do.
+    """
     return RESCALING if image_dtype == "uint8" else None
 
 
 def normalize(image: tf.Tensor, image_dtype: str) -> tf.Tensor:
-    """uint8 [..., height, width, channels] → `image_dtype`, which the model is fed, of the same shape.
+    """uint8 [..., height, width, channels] → `image_dtype`, which the model takes, of the same shape.
 
     Scalars cost less than a mean and a deviation for each channel, broadcast over a last axis of 3.
     """
@@ -31,7 +33,9 @@ def normalize(image: tf.Tensor, image_dtype: str) -> tf.Tensor:
 
 
 def scaled(image: tf.Tensor, *, scale: float, offset: float, dtype: str = "float32") -> tf.Tensor:
-    """uint8, any shape → image * scale + offset in `dtype`, in one pass: cast, product and sum take three."""
+    """uint8, any shape → image * scale + offset in `dtype`, in one pass, where a cast, a product and a sum
+    would take three.
+    """
     return tf.raw_ops.Dequantize(
         input=tf.bitcast(image, tf.quint8),
         min_range=offset,
@@ -42,7 +46,7 @@ def scaled(image: tf.Tensor, *, scale: float, offset: float, dtype: str = "float
 
 
 def require_image_dtype(image_dtype: str) -> str:
-    """`image_dtype`; raises InputError unless models can be fed it."""
+    """Returns `image_dtype`; raises InputError unless models can take images of this dtype."""
     if image_dtype not in _IMAGE_DTYPES:
         raise InputError(
             "--config.image_dtype",
@@ -61,9 +65,10 @@ _SUBTYPE = "image whose pixels would be read otherwise than they are seen"
 
 
 def require_pixels(size: tf.Tensor, max_pixels: int) -> tf.Tensor:
-    """`size`, int64 [2] (height, width), if it is 1 to `max_pixels` pixels; fails otherwise."""
+    """Returns `size`, int64 [2] (height, width), if that is 1 to `max_pixels` pixels; fails otherwise."""
     pixels = tf.reduce_prod(size)
-    # Tensors, not a formatted string: every image would pay for the formatting that only a refused one needs.
+    # The data are tensors, not a formatted string: otherwise every image would pay for formatting that only a
+    # refused one needs.
     data = [_LIMIT, size, "limit", max_pixels]
     checked = tf.raw_ops.Assert(condition=(pixels <= max_pixels) & (pixels > 0), data=data, summarize=2)
     with tf.control_dependencies([checked] if checked is not None else []):
@@ -81,7 +86,7 @@ def refuse_subtype(is_other: tf.Tensor, kind: str) -> tf.Operation | None:
 
 
 def size_refusal(message: str, *, where: str = "image") -> InputError | None:
-    """The error for the image `where`, if TensorFlow's message is about one that the graph refused."""
+    """The error for the image `where`, if TensorFlow's message is about an image that the graph refused."""
     if found := re.search(re.escape(_LIMIT) + r"\] \[(\d+) (\d+)\] \[limit\] \[(\d+)\]", message):
         height, width, limit = map(int, found.groups())
         return InputError(
@@ -102,7 +107,7 @@ def size_refusal(message: str, *, where: str = "image") -> InputError | None:
             where,
             received=f"a {found.group(1)} of a subtype that TensorFlow decodes to other pixels",
             expected="8 bits a sample, the way up that it is meant to be seen",
-            action="Save it anew as such a PNG or JPEG; beam_jobs.convert and beam_jobs.predict do so.",
+            action="Save it again as such a PNG or JPEG; beam_jobs.convert and beam_jobs.predict do so.",
         )
     return None
 
@@ -129,7 +134,8 @@ class Draws:
 
     def table(self, purpose: str, *shape: int) -> tf.Tensor:
         """Numbers in [0, 1), float32 [*shape]."""
-        # One operation; tf.random.stateless_uniform takes six, too many where examples are mapped singly.
+        # This is one operation; tf.random.stateless_uniform takes six, too many where examples are mapped one
+        # by one.
         return tf.raw_ops.StatelessRandomUniform(shape=shape, seed=self.key(purpose))
 
     def symmetric(self, purpose: str, *limits: float) -> list[tf.Tensor]:

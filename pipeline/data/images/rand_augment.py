@@ -1,11 +1,11 @@
 """RandAugment (Cubuk et al. 2020): a few operations drawn from a fixed list, all of one strength.
 
-The list is the paper's. It does not say how far each operation goes, and codes differ. Here strengths,
-directions and centres are those of torchvision's RandAugment, bilinear, whose magnitudes 0 to 30 are 0 to 10.
-Pixels are those of torchvision's tensors where they move, and of Pillow elsewhere. keras.layers.RandAugment
-computes every operation for every image and keeps one, drawn from a generator whose state depends on the
-order of calls; here only the drawn one runs. The module also has the simple changes: colours, flips, affine
-maps.
+The list is the paper's. It does not say how far each operation goes, and implementations differ. Here
+strengths, directions and centres are those of torchvision's RandAugment, bilinear, whose magnitudes 0 to 30
+are here 0 to 10. Operations that move pixels give those of torchvision's tensors; the others give Pillow's.
+keras.layers.RandAugment computes every operation for every image and keeps one, drawn from a generator whose
+state depends on the order of calls; here only the drawn one runs. The module also has the simple changes:
+colours, flips, affine maps.
 """
 
 import math
@@ -17,17 +17,17 @@ from pipeline.base.errors import InputError
 from pipeline.data.images.augmentation import LARGEST_MAGNITUDE
 from pipeline.data.images.pixels import Draws, scaled
 
-_LARGEST_CHANGE = 0.9  # of brightness, contrast, saturation, sharpness
+_LARGEST_CHANGE = 0.9  # largest change of brightness, contrast, saturation and sharpness
 _LARGEST_TURN = math.radians(30.0)
 _LARGEST_SHEAR = 0.3
-_LARGEST_SHIFT = 150 / 331  # of the side: AutoAugment moved the images of 331 pixels by 150
+_LARGEST_SHIFT = 150 / 331  # fraction of the side: AutoAugment moved images of 331 pixels by 150
 _UNCHANGED = ((1.0, 0.0), (0.0, 1.0))
-_CORNER = (-0.5, -0.5)  # the outer one of the upper left pixel
+_CORNER = (-0.5, -0.5)  # the outer corner of the upper left pixel
 _LEAST_BITS = 4
 _SHARP = ((0.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 0.0))
 _SMOOTH = ((1.0, 1.0, 1.0), (1.0, 5.0, 1.0), (1.0, 1.0, 1.0))
 
-# Every operation takes and gives these.
+# Every operation takes an image and an amount, and gives an image.
 Image = tf.Tensor  # uint8 [height, width, 1 or 3]
 Amount = tf.Tensor  # float32 [], -1 to 1; operations of one direction take its absolute value
 
@@ -68,10 +68,10 @@ def identity(image: Image, amount: Amount) -> Image:
 
 
 def auto_contrast(image: Image, amount: Amount) -> Image:
-    """Stretches each channel to 0 … 255: Pillow's autocontrast, rounded where that cuts off."""
+    """Stretches each channel to 0 … 255: Pillow's autocontrast, rounded where Pillow cuts off."""
     pixels = tf.cast(image, tf.float32)
     least, most = tf.reduce_min(pixels, axis=[0, 1]), tf.reduce_max(pixels, axis=[0, 1])
-    # A channel of one level stays as it is.
+    # A channel with one level only stays as it is.
     lowest = tf.where(most > least, least, 0.0)
     scale = tf.where(most > least, 255.0 / tf.maximum(most - least, 1.0), 1.0)
     return to_uint8((pixels - lowest) * scale)
@@ -80,7 +80,8 @@ def auto_contrast(image: Image, amount: Amount) -> Image:
 def equalize(image: Image, amount: Amount) -> Image:
     """Gives each channel a histogram as flat as whole levels allow: Pillow's equalize, bit for bit."""
     channels = image.shape[2]
-    levels = tf.cast(image, tf.int32) + 256 * tf.range(channels)  # one histogram after another
+    # The histogram of each channel, one after another.
+    levels = tf.cast(image, tf.int32) + 256 * tf.range(channels)
     counts = tf.raw_ops.DenseBincount(
         input=tf.reshape(levels, [-1]), size=256 * channels, weights=tf.zeros([0], tf.int32)
     )
@@ -104,7 +105,9 @@ def shear_x(image: Image, amount: Amount) -> Image:
 
 
 def shear_y(image: Image, amount: Amount) -> Image:
-    """Shifts columns up or down, in proportion to their distance from the left edge, likewise."""
+    """Shifts columns up or down, in proportion to their distance from the left edge, as in AutoAugment's
+    code.
+    """
     return affine(image, [[1.0, 0.0], [_LARGEST_SHEAR * amount, 1.0]], about=_CORNER)
 
 
@@ -119,7 +122,7 @@ def shift_y(image: Image, amount: Amount) -> Image:
 
 
 def _whole(pixels: tf.Tensor) -> tf.Tensor:
-    """Cuts off the digits after the point."""
+    """Cuts off the fractions."""
     return tf.sign(pixels) * tf.floor(tf.abs(pixels))
 
 
@@ -134,14 +137,15 @@ def contrast(image: Image, amount: Amount) -> Image:
 
 
 def saturation(image: Image, amount: Amount) -> Image:
-    """Scales about each pixel's luma."""
+    """Scales each pixel about its own luma."""
     return adjust(image, saturation=1.0 + _LARGEST_CHANGE * amount)
 
 
 def sharpness(image: Image, amount: Amount) -> Image:
-    """Moves pixels away from, or towards, the mean of their neighbours, themselves counted five times.
+    """Moves pixels away from, or towards, the mean of their neighbours, where the pixel itself counts five
+    times.
 
-    As in Pillow, those on the edge stay.
+    As in Pillow, pixels on the edge stay.
     """
     height, width, channels = image.shape
     if height < 3 or width < 3:
@@ -155,10 +159,10 @@ def sharpness(image: Image, amount: Amount) -> Image:
 
 
 def solarize(image: Image, amount: Amount) -> Image:
-    """Inverts what is as bright as a threshold, or brighter."""
-    threshold = 255.0 - 255.0 * tf.abs(amount)  # a whole number where it should be one
+    """Inverts pixels that are as bright as a threshold, or brighter."""
+    threshold = 255.0 - 255.0 * tf.abs(amount)  # exactly a whole number where it should be one
     is_bright = tf.cast(image, tf.float32) >= threshold
-    return tf.compat.v1.where(is_bright, 255 - image, image)  # `tf.where` broadcasts: twice the time
+    return tf.compat.v1.where(is_bright, 255 - image, image)  # `tf.where` would broadcast, in twice the time
 
 
 def posterize(image: Image, amount: Amount) -> Image:
@@ -189,9 +193,9 @@ OPERATIONS: tuple[Callable[[Image, Amount], Image], ...] = (
 
 Factor = tf.Tensor | float  # float32 []
 
-# ITU-R BT.601, in the 16 bits that Pillow has it in: whole numbers, so that a luma is exact in float32.
+# ITU-R BT.601 in 16 bits, as Pillow has it: whole numbers, so that a luma is exact in float32.
 _LUMA = (19595 / 65536, 38470 / 65536, 7471 / 65536)
-_HUES = (0.0, 2.0, -2.0)  # of red, green and blue on a circle of 6
+_HUES = (0.0, 2.0, -2.0)  # places of red, green and blue on a circle of 6
 
 
 def jitter(
@@ -199,7 +203,7 @@ def jitter(
 ) -> tf.Tensor:
     """Changes colours by factors drawn from 1 ± each limit, uniformly; `hue` is in turns, at most 0.5.
 
-    The ranges are those of torchvision's ColorJitter, which draws the order of the four too, and clips after
+    The ranges are those of torchvision's ColorJitter, which also draws the order of the four, and clips after
     each.
 
     Args:
@@ -248,12 +252,16 @@ def to_uint8(pixels: tf.Tensor) -> tf.Tensor:
 
 
 def _changes(factor: Factor, neutral: float) -> bool:
-    """Returns whether the factor may change anything; a tensor may, before the graph runs."""
+    """Returns whether the factor may change anything; a tensor may, because its value is not known before the
+    graph runs.
+    """
     return tf.is_tensor(factor) or factor != neutral
 
 
 def _mixed(pixels: tf.Tensor, factor: Factor, saturation: Factor) -> tf.Tensor:
-    """Scales pixels, and scales them about their own lumas: float32 [n, 1 or 3] → the same."""
+    """Scales pixels by `factor`, and about their own lumas by `saturation`: float32 [n, 1 or 3] → the
+    same.
+    """
     if pixels.shape[1] == 1 or not _changes(saturation, 1.0):
         return pixels * factor
     grey = tf.tile(tf.constant(_LUMA)[:, None], [1, 3])
@@ -261,17 +269,19 @@ def _mixed(pixels: tf.Tensor, factor: Factor, saturation: Factor) -> tf.Tensor:
 
 
 def _mean_luma(pixels: tf.Tensor) -> tf.Tensor:
-    """The rounded mean of rounded lumas: float32 [n, 1 or 3] → float32 []."""
+    """The rounded mean of the pixels' rounded lumas: float32 [n, 1 or 3] → float32 []."""
     if pixels.shape[1] == 3:
         pixels = tf.floor(tf.linalg.matvec(pixels, tf.constant(_LUMA)) + 0.5)
     return tf.floor(tf.reduce_mean(pixels) + 0.5)
 
 
 def _turned(pixels: tf.Tensor, turns: Factor) -> tf.Tensor:
-    """Turns hues about the circle of HSV: float32 [n, 3] → the same; greatest and least of a pixel stay.
+    """Turns hues on the circle of HSV: float32 [n, 3] → the same. The greatest and the least value of a pixel
+    stay.
 
-    A. R. Smith, "Color Gamut Transform Pairs" (1978). Hues are kept times their pixel's chroma (greatest less
-    least), which takes no division and nearly half of the CPU time of AdjustHue (TensorFlow 2.21, measured).
+    A. R. Smith, "Color Gamut Transform Pairs" (1978). A hue is stored multiplied by its pixel's chroma (the
+    greatest value less the least). This needs no division, and takes nearly half of the CPU time of AdjustHue
+    (TensorFlow 2.21, measured).
     """
     red, green, blue = tf.unstack(pixels, axis=1)
     most = tf.maximum(tf.maximum(red, green), blue)
@@ -282,7 +292,7 @@ def _turned(pixels: tf.Tensor, turns: Factor) -> tf.Tensor:
     turned = []
     for own in _HUES:
         by = tf.math.floormod(6.0 * turns - own + 3.0, 6.0) - 3.0
-        from_opposite = tf.abs(tf.abs(hue + by * chroma) - 3.0 * chroma)  # of the channel's own hue
+        from_opposite = tf.abs(tf.abs(hue + by * chroma) - 3.0 * chroma)  # opposite of the channel's own hue
         turned.append(tf.clip_by_value(from_opposite - chroma + least, least, most))
     return tf.transpose(tf.stack(turned))
 
@@ -322,7 +332,7 @@ def affine(
     shift: Sequence[Number] = (0.0, 0.0),
     about: tuple[float, float] | None = None,
 ) -> tf.Tensor:
-    """Maps an image, bilinearly and rounded; what lies outside of it is black.
+    """Maps an image, bilinearly and rounded; everything outside it is black.
 
     Args:
       image: uint8 [height, width, channels]; the result has the same shape and dtype.
@@ -334,8 +344,8 @@ def affine(
     x, y = about or ((image.shape[1] - 1) / 2, (image.shape[0] - 1) / 2)
     right, down = x + shift[0], y + shift[1]
     rows = [xx, xy, x - xx * right - xy * down, yx, yy, y - yx * right - yy * down, 0.0, 0.0]
-    # On uint8 the operation cuts levels off: a picture would lose 0.4 of a level each time. The half that is
-    # added to pixels and to what lies outside makes the last cast round, at no cost.
+    # On uint8 the operation cuts fractions off: a picture would lose 0.4 of a level each time. So half a
+    # level is added to the pixels and to the area outside; then the last cast rounds, at no cost.
     moved = tf.raw_ops.ImageProjectiveTransformV3(
         images=scaled(image, scale=1.0, offset=0.5)[None],
         transforms=tf.stack([tf.cast(value, tf.float32) for value in rows])[None],

@@ -52,14 +52,15 @@ def decode_training_image(
 
 
 class CropPlan(NamedTuple):
-    """The crops of images, [n, …] each, or of one of them, found before any is decoded.
+    """The crops of several images, [n, …] each, or of one image, found before any is decoded.
 
-    An operation costs about as much for one image as for a group: drawing and finding every crop by itself
+    An operation costs about as much for one image as for a group: drawing and finding each crop by itself
     took more time than resizing it.
     """
 
-    is_plain: tf.Tensor  # bool [n]: an upright JPEG that shrinks by less than two; others plan for themselves
-    part: JpegPart  # of those that are plain
+    # Bool [n]: an upright JPEG that shrinks by less than two; for the others no crop is planned here.
+    is_plain: tf.Tensor
+    part: JpegPart  # the part, for plain ones
 
 
 def plan_crops(
@@ -97,7 +98,7 @@ def decode_planned(
     augmentation: Augmentation,
     seed: int,
 ) -> tf.Tensor:
-    """Returns what `decode_training_image` returns, by the plan of this one image."""
+    """Returns what `decode_training_image` returns, with the plan of this one image."""
 
     def other() -> tf.Tensor:
         return decode_training_image(
@@ -145,10 +146,10 @@ def augment_image(image: tf.Tensor, index: tf.Tensor, *, augmentation: Augmentat
     return image
 
 
-# --- Mixes training images in pairs: as wholes (mixup), or with a box of the one put into the other (cutmix).
+# --- Mixes training images in pairs: whole images (mixup), or with a box of one put into the other (cutmix).
 
-_QUANTILES = 4_096  # between which a share is interpolated
-_LEAST_ALPHA = 1e-6  # all of its quantiles are 0 or 1, as for a smaller one; SciPy has none for 1e-308
+_QUANTILES = 4_096  # points between which a share is interpolated
+_LEAST_ALPHA = 1e-6  # at this value all quantiles are 0 or 1, as for smaller ones; SciPy has none for 1e-308
 
 
 def mixed_pair(
@@ -157,14 +158,14 @@ def mixed_pair(
     """Mixes two images with each other; returns them, and the share of itself that each keeps.
 
     H. Zhang and others, "mixup: Beyond Empirical Risk Minimization" (2018); S. Yun and others, "CutMix"
-    (2019). Both draw the share of an image from Beta(α, α). Here each two neighbours in the training stream,
-    whose order is random, are mixed with each other: a pair's result is a pure function of (seed, its
-    position).
+    (2019). Both draw the share of an image from Beta(α, α). Here two neighbours in the training stream, whose
+    order is random, are mixed with each other: a pair's result is a pure function of (seed, its position).
 
     Args:
       images: uint8 [2, height, width, channels].
       first: int64 [], the position of the first one in the training stream.
-      augmentation: `mixup`, `cutmix` or both are above 0; with both a pair has one or the other, half each.
+      augmentation: `mixup`, `cutmix` or both are above 0; with both, half of the pairs have one and half the
+        other.
 
     Returns:
       uint8 [2, height, width, channels], rounded; and the share, float32 [], from 0 to 1.
@@ -189,21 +190,24 @@ def _blended(images: tf.Tensor, share: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]
 
 
 def _boxed(images: tf.Tensor, share: tf.Tensor, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
-    """The box has the paper's form. Its centre may be anywhere; what stands out of the image is cut off."""
+    """Puts a box of the other image into each. The box has the form of the paper; its centre may be anywhere,
+    and it ends at the image's edge.
+    """
     height, width = images.shape[1:3]
     row, column = draws.uniform("box", 2)
     side = tf.sqrt(1.0 - share)
     rows, columns = _within(row, side, height), _within(column, side, width)
     is_box = rows[:, None] & columns[None, :]  # (height, width)
-    left = 1.0 - tf.reduce_mean(tf.cast(is_box, tf.float32))  # a clipped box leaves more of the image
-    # In two dimensions `tf.where` takes a third of its time in four, or less.
+    # A clipped box leaves more of the image, so the share is counted.
+    left = 1.0 - tf.reduce_mean(tf.cast(is_box, tf.float32))
+    # `tf.where` on two dimensions takes at most a third of its time on four.
     flat = tf.reshape(images, [2, -1])
     of_values = tf.repeat(tf.reshape(is_box, [-1]), images.shape[3])
     return tf.reshape(tf.where(of_values, _others(flat), flat), images.shape), left
 
 
 def _others(images: tf.Tensor) -> tf.Tensor:
-    """Swaps a pair, [2, …]; a slice that steps back takes 80 times as long."""
+    """Swaps a pair, [2, …]; a slice with step -1 takes 80 times as long."""
     return tf.gather(images, [1, 0])
 
 
@@ -215,7 +219,7 @@ def _within(centre: tf.Tensor, side: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def _share(uniform: tf.Tensor, *, alpha: float) -> tf.Tensor:
-    """A number of Beta(α, α) for one in [0, 1): its quantile, interpolated; float32 []."""
+    """The quantile of Beta(α, α) for a number in [0, 1), interpolated; float32 []."""
     table = tf.constant(_quantiles(alpha))
     place = uniform * (_QUANTILES - 1)
     below = tf.minimum(tf.cast(place, tf.int32), _QUANTILES - 2)

@@ -23,7 +23,7 @@ from pipeline.data.reading.fetch import READY, dataset_options
 from pipeline.data.reading.plan import ReadPlan, TrainingData, parts_of
 from pipeline.data.reading.sharding import Share, rebatched
 
-_RAW_ROWS = 1 << 10  # that are read at once
+_RAW_ROWS = 1 << 10  # rows that are read at once
 
 
 def training_batches(
@@ -40,7 +40,7 @@ def training_batches(
     Args:
       targets: makes the targets, by default the labels [batch] alone.
       data_service: addresses of the tf.data services that prepare the batches; empty: this host does.
-      most_at_once: global batches that this host prepares at once at most, where only a few are wanted.
+      most_at_once: the most global batches that this host prepares at once, where only a few are wanted.
 
     Raises:
       InputError: no service answers at an address, the data cannot be served, or a file that is mapped into
@@ -71,7 +71,7 @@ def training_batches(
 
 
 def raw_batches(plan: ReadPlan) -> tf.data.Dataset:
-    """Endless batches of one replica of what the records hold, the label among them: `stored_features`.
+    """Endless batches of one replica, of what the records hold, with the label: see `stored_features`.
 
     The rows are those of `training_batches`.
 
@@ -111,7 +111,7 @@ def evaluation_batches(
 
     batches = rebatched(padded, share.batch)
     prepared = stages.apply(batches, (Stage(name="prepare", apply=prepare),))
-    return prepared.prefetch(READY)  # with the options of the stored rows
+    return prepared.prefetch(READY)  # keeps the options of the stored rows
 
 
 def evaluation_steps(rows: int, global_batch: int) -> int:
@@ -138,4 +138,4 @@ def _manifests(data: TrainingData) -> list[str]:
 def _copies(rows: tf.Tensor, *, first: int, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     """`count` copies of the first row, at the positions from `first` on."""
     positions = first + tf.range(count, dtype=tf.int64)
-    return positions, tf.gather(rows, tf.zeros([count], tf.int32))  # repeating takes no uint16
+    return positions, tf.gather(rows, tf.zeros([count], tf.int32))  # `repeat` does not take uint16

@@ -1,12 +1,12 @@
-"""Input pipelines that run on tf.data services: they give the order of this host, or an error.
+"""Input pipelines that run on tf.data services: they give the same order as this host, or an error.
 
 Each of W services has one worker. It prepares every W-th turn of the stream, and the services are read in
 turn. Where rows are read in windows, it prepares a run of every global batch, and all services are read side
 by side. One service with several workers would not do: the rows that a client reads would depend, without an
-error, on the workers that it finds at its start and on whether one is lost. The elements are numbered and the
-numbers checked: if a service starts again, the run ends, and the same command goes on from its last
-checkpoint. With every element (every sixteenth, where manifests are large) a service sends the fingerprint of
-the manifests on its host: another dataset under the same path ends the run too.
+error, on the workers that it finds at its start, and on whether one of them is lost. The elements are
+numbered and the numbers checked: if a service starts again, the run ends, and the same command goes on from
+its last checkpoint. With every element (every sixteenth, where manifests are large) a service sends the
+fingerprint of the manifests on its host: another dataset under the same path ends the run too.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ from pipeline.data.dataset.manifest import FILE_NAME
 FLAG = "--data_service"
 _ANSWER_S = 10.0
 
-_JOINED_AT_ONCE = 2  # turns: to join them copies all that services give
+_JOINED_AT_ONCE = 2  # turns: joining them copies everything that the services give
 _OUT_OF_TURN = "an element out of turn"
 _OTHER_DATASET = "another dataset"
-# An element may hold the rows of hundreds of steps. Manifests of up to 1 MiB are read with each, larger ones
-# (of 100,000 shards one has 40 MB) with every sixteenth.
+# An element may hold the rows of hundreds of steps. Manifests of up to 1 MiB are read with each element;
+# larger ones (a manifest of 100,000 shards has 40 MB) with every sixteenth.
 _SMALL_BYTES, _SENT_EVERY = 1 << 20, 16
 _service = tf.data.experimental.service
 
@@ -44,7 +44,7 @@ def in_turn(
     Args:
       prepared: endless datasets, as many as addresses.
       addresses: grpc://HOST:PORT of `python -m pipeline.data_service`.
-      manifests: paths of files that must be the same on the services' hosts as here.
+      manifests: paths of files that must be equal on this host and on the services' hosts.
 
     Raises:
       InputError: no service answers at an address.
@@ -84,7 +84,7 @@ def side_by_side(
 def _all_served(
     prepared: Sequence[tf.data.Dataset], addresses: Sequence[str], manifests: Sequence[str]
 ) -> list[tf.data.Dataset]:
-    job = f"penstock-{uuid.uuid4()}"  # a job of a known name would go on from an unknown position
+    job = f"penstock-{uuid.uuid4()}"  # a job with a known name would continue from an unknown position
     here = int(_fingerprint(manifests))
     return [
         _served(_with_fingerprints(each, manifests, here), address, job).map(_checked(address, here))
@@ -129,14 +129,16 @@ def naming_other_dataset() -> Iterator[None]:
 
 
 def _is_of_a_service(lacking: pathlib.Path) -> bool:
-    """Returns whether a service's host lacks the file: manifests are read only there; it may be here."""
+    """Returns whether a service's host lacks the file. Manifests are read only there, so the file may exist
+    here.
+    """
     return lacking.name == FILE_NAME or lacking.exists()
 
 
 def _with_fingerprints(prepared: tf.data.Dataset, manifests: Sequence[str], here: int) -> tf.data.Dataset:
     """Adds to each element its number and, where due, the fingerprint of the service's manifests.
 
-    The manifests are read after the element's rows: rows of another dataset come with another fingerprint.
+    The manifests are read after the element's rows: so rows of another dataset come with another fingerprint.
     """
     are_small = sum(pathlib.Path(path).stat().st_size for path in manifests) <= _SMALL_BYTES
     every = 1 if are_small else _SENT_EVERY
@@ -151,8 +153,8 @@ def _with_fingerprints(prepared: tf.data.Dataset, manifests: Sequence[str], here
 
 
 def _fingerprint(paths: Sequence[str], number: int | tf.Tensor = 0) -> tf.Tensor:
-    """A hash of files on the host that computes it, as it computes element `number`: int64 []."""
-    # TensorFlow (2.21) reads a constant path once, and never again.
+    """A hash of files, int64 []; it is computed on the host that computes element `number`, at that time."""
+    # The path depends on `number`, because TensorFlow (2.21) reads the file of a constant path only once.
     zero = tf.minimum(tf.cast(number, tf.int64), 0)
     contents = [tf.io.read_file(tf.gather([path], zero)) for path in paths]
     return tf.strings.to_hash_bucket_fast(tf.strings.join(contents) if contents else "", tf.int64.max)
@@ -165,7 +167,7 @@ def _served(prepared: tf.data.Dataset, address: str, job: str) -> tf.data.Datase
 
 
 def _check_answers(address: str) -> None:
-    """Raises InputError if nothing answers, where TensorFlow would try for an hour."""
+    """Raises InputError if nothing answers; TensorFlow would try for an hour."""
     try:
         url = urllib.parse.urlsplit(address)
         socket.create_connection((url.hostname or "", url.port or 0), timeout=_ANSWER_S).close()

@@ -26,13 +26,13 @@ from pipeline.data.schema.schema import Schema
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A step of the pipeline: a pure function from the tensors of the stage before to those of the next."""
+    """A step of the pipeline: a pure function from the tensors of the stage before to those of this stage."""
 
     name: str
-    apply: Callable[..., tuple]  # of a group's tensors, [n, …] each
-    each: bool = False  # of one row's tensors instead, and called for every row
-    # The most calls that run at once. None: one for each core, as for TensorFlow's own operations. 1 for a
-    # Python function, which holds the interpreter's lock.
+    apply: Callable[..., tuple]  # function of a group's tensors, [n, …] each
+    each: bool = False  # whether it takes one row's tensors instead, and is called for every row
+    # The most calls that run at once. None means one for each core, as for TensorFlow's own operations; 1 is
+    # for a Python function, which holds the interpreter's lock.
     at_once: float | None = None
 
 
@@ -46,18 +46,18 @@ class Recipe:
 
     # Elements (positions int64 [n], rows [n, …]), or (position int64 [],).
     read: Callable[[], tf.data.Dataset]
-    rows_read: int  # n
-    read_at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
-    batch: int  # examples of one replica's batch
+    rows_read: int  # n, the rows of an element
+    read_at_once: float = 1.0  # the most calls of `read` that run at once, on any number of cores
+    batch: int  # examples in one replica's batch
     stages: tuple[Stage, ...] = ()
     in_flight: InFlight | None = None  # parallel reads of the files; None for mapped files
     turn: int = 0  # rows that one of several services prepares in its turn; whole batches
     # The most threads that share one operation; None: one for each core. Where calls already run in parallel,
-    # waking more threads for a part of a call took a quarter of the CPU time.
+    # waking more threads for parts of a call took a quarter of the CPU time.
     operation_threads: int | None = None
 
     def dataset(self) -> tf.data.Dataset:
-        """Batches of one replica, (inputs, labels) [batch, …] each, in a fixed order, as fast as can be."""
+        """Batches of one replica, (inputs, labels) [batch, …] each, in a fixed order, as fast as possible."""
         return self.batched(self._prepared(), rows=self.rows_read)
 
     def turns(self) -> tf.data.Dataset:
@@ -117,8 +117,8 @@ def image_stages(
 ) -> tuple[Stage, ...]:
     """(positions int64 [n], records string [n]) → (raw features, whose images are pixels, labels [n]).
 
-    Crops are planned for a group at once. Where images are mixed, n is even, and each example's share in its
-    mixed image comes last, float32 [n].
+    Crops are planned for a group at once. Where images are mixed, n is even, and the last tensor is each
+    example's share in its mixed image, float32 [n].
     """
     image, inputs = preprocess.image, preprocess.inputs
     draws = {"augmentation": augmentation, "seed": seed}

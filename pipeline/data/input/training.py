@@ -18,18 +18,19 @@ from pipeline.data.reading.sharding import rebatched
 from pipeline.data.schema.feature_types import Image, Numeric
 from pipeline.data.schema.schema import Schema
 
-# --- What a step gets of an example besides the model's inputs: its label, its weight, what it is mixed
-# with.
+# --- Targets: what a step gets besides the model's inputs: labels, weights, and what examples are mixed with.
 
-# Labels [batch], or those and the weights of the examples, float32 [batch].
+# Labels [batch]; or labels and the weights of the examples, float32 [batch].
 Plain = tf.Tensor | tuple[tf.Tensor, tf.Tensor]
 
 
 class Mixed(NamedTuple):
-    """Targets of mixed examples. `shares`: how much of each is the example itself, float32 [batch]."""
+    """Targets of mixed examples. `shares`, float32 [batch], is the part of each mixed example that is the
+    example itself.
+    """
 
     own: Plain
-    other: Plain  # of the one that it is mixed with
+    other: Plain  # targets of the examples that they are mixed with
     shares: tf.Tensor
 
 
@@ -38,7 +39,9 @@ TargetsOfBatch = Plain | Mixed
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Targets:
-    """Callable on a batch of raw features and its labels. `weights`: the column that weighs, if one does."""
+    """Makes the targets of a batch from its raw features and labels. `weights` is the column of weights, if
+    there is one.
+    """
 
     weights: Numeric | None = None
 
@@ -48,7 +51,8 @@ class Targets:
         """Raw features, each [batch, …], and labels [batch, …] → these labels, with the raw weights.
 
         Args:
-          shares: float32 [batch], how much each is itself where each two neighbours are mixed.
+          shares: float32 [batch], where neighbours are mixed: the part of each mixed example that is the
+            example itself.
         """
         plain = labels if self.weights is None else (labels, self._raw_weights(features))
         if shares is None:
@@ -67,7 +71,8 @@ class Targets:
         return own_of(targets)[1]
 
     def _raw_weights(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        # A record holds a number less its offset. The sum in float64: float32 would round twice.
+        # A record holds a number less its offset. They are added in float64, because float32 would round
+        # twice.
         stored = tf.cast(features[self.weights.name], tf.float64)
         return tf.cast(stored + self.weights.offset, tf.float32)
 
@@ -78,18 +83,18 @@ def own_of(targets: TargetsOfBatch) -> Plain:
 
 
 def partner_of(index: int) -> int:
-    """The index in the batch of the other example of a pair: each two neighbours are mixed."""
+    """The index in the batch of the example with which this one is mixed: neighbours form pairs."""
     return index ^ 1
 
 
 def _swapped(rows: tf.Tensor) -> tf.Tensor:
-    """Each two neighbours of [batch, …] in the place of each other."""
+    """Swaps the two neighbours of each pair in [batch, …]."""
     pairs = tf.reshape(rows, [-1, 2, *rows.shape[1:]])
     return tf.reshape(pairs[:, ::-1], [-1, *rows.shape[1:]])
 
 
-# What is prepared at once and then cut into batches: an operation costs some 10 µs to call, but groups that
-# the processor's cache does not hold cost more.
+# Limits of a group, which is prepared at once and then cut into batches: an operation costs some 10 µs to
+# call, but groups that do not fit into the processor's cache cost more.
 GROUP_ROWS = 1 << 14
 GROUP_BYTES = 4 << 20  # 4 MiB
 IMAGES_BYTES = 256 << 20  # 256 MiB of images, encoded and as the model takes them, that one thread prepares
@@ -103,14 +108,15 @@ def training_recipe(
     targets: Targets = Targets(),
     most_at_once: int | None = None,
 ) -> Recipe:
-    """The stages of `training_batches`: some images are prepared at once, or many batches of anything else.
+    """The stages of `training_batches`. A group is some images, or many batches of other data.
 
     Args:
       targets: makes what a batch has besides the model's inputs.
-      most_at_once: global batches that are prepared at once at most; it does not change them.
+      most_at_once: the most global batches that are prepared at once; it does not change the batches.
 
     Raises:
-      InputError: a file that is mapped into memory is not what was published, or what cannot be is mixed.
+      InputError: a file that is mapped into memory is not what was published, or examples are to be mixed
+        that cannot be.
     """
     share = plan.share
     if augmentation.mixes:
@@ -153,7 +159,7 @@ def parse_stage(schema: Schema) -> Stage:
 
 
 def require_mixable(augmentation: Augmentation, inputs: ModelInputs, *, batch: int, replicas: int) -> None:
-    """Raises InputError where examples are to be mixed, and cannot be.
+    """Raises InputError where examples are to be mixed but cannot be.
 
     Args:
       batch: examples of a replica.
@@ -164,14 +170,14 @@ def require_mixable(augmentation: Augmentation, inputs: ModelInputs, *, batch: i
         raise InputError(
             f"--config.augmentation.{name}",
             received=getattr(augmentation, name),
-            expected="0 where a model is fed with anything but one image: a mean of categories is none",
+            expected="0 where a model has other inputs than one image: categories have no mean",
             action="Leave it out.",
         )
     if augmentation.mixes and batch % 2:
         raise InputError(
             f"--config.augmentation.{name}, batch of a replica",
             received=f"{batch:,} example{'s' * (batch != 1)}",
-            expected="an even number, as each two neighbours are mixed with each other",
+            expected="an even number, because neighbours are mixed in pairs",
             action=f"Set --config.global_batch={(batch + 1) * replicas}, train on another number of "
             f"replicas, or leave {name} out.",
         )
@@ -193,11 +199,12 @@ def _images_at_once(plan: ReadPlan, preprocess: Preprocess, *, multiple_of: int)
 
 
 def _batches_at_once(plan: ReadPlan) -> int:
-    """Counts the global batches that make a group of what this host reads, one at least."""
+    """The number of global batches in a group that this host reads, at least one."""
     shards = plan.selection.shards
     row_bytes = shards.mean_bytes / shards.rows_in_record
     rows = min(GROUP_ROWS, GROUP_BYTES // row_bytes)
     if not stream.way_of(plan).gather:
-        # A group of few rows would be thousands of epochs, each of which is read anew.
+        # Where the data have few rows, a larger group would span thousands of epochs, each of which is read
+        # again.
         rows = min(rows, plan.data.rows)
     return max(1, int(rows // plan.share.host_examples))

@@ -23,9 +23,9 @@ class Watched:
     """The shards, indexes and manifests of selections: `check` is called as long as they are read."""
 
     def __init__(self, selections: Iterable[Selection]) -> None:
-        self._states: dict[str, int] = {}  # of each path, as it was when its content was last compared
-        self._published: dict[str, str] = {}  # digest of each
-        self._datasets: dict[str, Dataset] = {}  # whose manifest each of these paths is
+        self._states: dict[str, int] = {}  # state of each path when its content was last compared
+        self._published: dict[str, str] = {}  # digest by path
+        self._datasets: dict[str, Dataset] = {}  # the dataset whose manifest lies at a path
         for selection in selections:
             self._watch(selection)
 
@@ -52,14 +52,16 @@ class Watched:
                 self._compare(path)
 
     def _others(self, paths: Sequence[str]) -> list[str]:
-        """The paths at which something else stands than when they were last compared."""
+        """The paths whose files have changed since they were last compared."""
         return [path for path in paths if self._now(path) != self._states[path]]
 
     def _now(self, path: str) -> int:
         return self._read(path, lambda: hash(files.file_state(path)))
 
     def _read(self, path: str, read: Callable[[], T]) -> T:
-        """Reads at a path; raises InputError where the file is gone, TryAgainError if it is out of reach."""
+        """Reads at a path; raises InputError where the file is gone, TryAgainError if it cannot be
+        reached.
+        """
         try:
             return files.retry(read)
         except OSError as error:
@@ -83,7 +85,9 @@ class Watched:
 
 
 def _is_gone(error: OSError) -> bool:
-    """Returns whether the file is another or gone, not only out of reach; ESTALE says so over a network."""
+    """Returns whether the file was replaced or deleted, and not only out of reach; ESTALE says so over a
+    network.
+    """
     return files.is_final_failure(error) or error.errno == errno.ESTALE
 
 

@@ -28,7 +28,8 @@ _ALL_SOUND_NOW = (
     "All records are sound now, on this host: look at its disk and, with --data_service, at the dataset on "
     "each service's host; then repeat the command: a training run goes on from its last checkpoint."
 )
-_UNPARSED = re.compile(r"Name: .*, (?:Feature|Key): |Could not parse example")  # of TensorFlow's parser
+# In messages of TensorFlow's parser.
+_UNPARSED = re.compile(r"Name: .*, (?:Feature|Key): |Could not parse example")
 
 # What reading raises when a file disappears or shrinks while it is read.
 _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
@@ -39,7 +40,7 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
     """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
 
     It also names a file that no try can read, one that shrinks while it is mapped (which would end the
-    process without a word), and the first record whose image is refused or does not decode. It then checks
+    process without a message), and the first record whose image is refused or does not decode. It then checks
     all of the selections, so that the error names all damage at once.
     """
     try:
@@ -58,7 +59,7 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
     except UnicodeDecodeError:  # TensorFlow's message holds the bytes that it could not parse
         raise _unparsed(selections, "not a tf.train.Example") from None
     except READING_ERRORS as error:
-        with contextlib.suppress(OSError):  # of the same disk
+        with contextlib.suppress(OSError):  # one that lies on the same disk, and cannot be read either
             _check_sizes(selections)
         if (found := reading_problem(selections, error.message)) is not None:
             raise found from None
@@ -128,7 +129,8 @@ def _damaged(selections: Sequence[Selection], message: str) -> InputError:
 
 
 # --- Names the record whose image does not decode: TensorFlow's error says only what is wrong.
-_NODE = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*|\n.*", re.DOTALL)  # what TensorFlow says of its own graph
+# The part of a message that is about TensorFlow's own graph.
+_NODE = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*|\n.*", re.DOTALL)
 
 
 def decoding_problem(selections: Sequence[Selection], message: str) -> InputError | None:
@@ -137,7 +139,7 @@ def decoding_problem(selections: Sequence[Selection], message: str) -> InputErro
     Decodes the images up to that one again.
 
     Args:
-      message: of the error that ended the reading.
+      message: the message of the error that ended the reading.
     """
     for selection in selections:
         for record, reason in _undecodable(selection):
@@ -147,7 +149,7 @@ def decoding_problem(selections: Sequence[Selection], message: str) -> InputErro
 
 
 def _undecodable(selection: Selection) -> Iterator[tuple[DamagedRecord, str]]:
-    """Records with TensorFlow's message on their image, in stored order."""
+    """Records whose image does not decode, with TensorFlow's message, in stored order."""
     images = selection.dataset.schema.of_type(Image)
     ranges = selection.record_ranges if images else ()
     count = sum(last - first for first, last in ranges)
@@ -180,7 +182,7 @@ def _undecoded(where: str, reason: str) -> InputError:
 
 # --- Names the file and byte that could not be read: TensorFlow's error says at most which file.
 
-# What a file system answers with, beside damage and files that are gone or too short.
+# Errors of a file system, besides damage and files that are gone or too short.
 READING_ERRORS = (
     tf.errors.AbortedError,
     tf.errors.DeadlineExceededError,
@@ -195,7 +197,7 @@ READING_ERRORS = (
 
 
 def reading_problem(selections: Sequence[Selection], message: str) -> TryAgainError | None:
-    """The error of the shard that `message`, of TensorFlow's error, names; None where it names none."""
+    """The error for the shard that the `message` of TensorFlow's error names; None if it names none."""
     paths = itertools.chain.from_iterable(selection.shards.paths for selection in selections)
     path = next((path for path in paths if path in message), None)
     if path is None:
@@ -228,14 +230,14 @@ def sound_selection(
 ) -> tuple[dict[str, Selection], Damage]:
     """The selections without their damaged records, and these records.
 
-    None are left out later, so the order of all others stays a pure function of seed and position. The run
-    keeps the list of damaged records: another process needs no more to read the same stream. With a budget of
-    0 nothing is read ahead: the first damaged record ends the run.
+    No record is left out later, so the order of all others stays a pure function of seed and position. The
+    run keeps the list of damaged records: another process needs no more to read the same stream. With a
+    budget of 0 nothing is read ahead: the first damaged record ends the run.
 
     Args:
       budget: most records that may be left out of all selections together.
-      known: what the run left out from its start; None if it starts now.
-      memory: of what was found before; files that it knows are not read again.
+      known: the records that the run has left out since its start; None if it starts now.
+      memory: what was found before; files in it are not read again.
 
     Raises:
       InputError: more is damaged than the budget allows, or than `known` says.
@@ -306,6 +308,6 @@ def _is_new(new: Sequence[DamagedRecord]) -> InputError:
     return InputError(
         "--workdir",
         received=listed(new),
-        expected="no damage but what the run left out from its start, on which the order depends",
+        expected="only the damage that the run has left out since its start: the order depends on it",
         action="Restore the files from a copy, or start again in an empty --workdir.",
     )

@@ -26,21 +26,22 @@ from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.shards import Stored
 
 _READ_BYTES = 8 << 20  # 8 MiB
-_RECORDS_AT_ONCE = 1 << 16  # whose entries of the index are held
-_FILES_AT_ONCE = 4  # reads overlap; checksums do not, as they hold Python's lock
+_RECORDS_AT_ONCE = 1 << 16  # records whose index entries are held at once
+_FILES_AT_ONCE = 4  # reads overlap; checksums do not, because they hold Python's lock
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DamagedRecord:
     """A record whose bytes are not those that were written."""
 
-    dataset: str  # digest of its manifest
-    file: str  # relative to the dataset
-    ordinal: int  # in the file, from 0
+    dataset: str  # digest of the dataset's manifest
+    file: str  # path relative to the dataset
+    ordinal: int  # number in the file, from 0
     offset: int  # byte of the file at which its frame starts
-    rows: int  # how many it holds
+    rows: int  # how many rows it holds
     reason: str
-    span: str = ""  # where several datasets are read as one: its directory, relative to their common one
+    # Where several datasets are read as one: the dataset's directory, relative to their common one.
+    span: str = ""
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -86,7 +87,7 @@ def _read_again_if_it_fails(
 
 def _damaged_in(selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]) -> list[DamagedRecord]:
     shards = selection.shards
-    if shards.offsets is None:  # nobody has read all of it yet
+    if shards.offsets is None:  # nobody has read the whole index yet
         dataset = selection.dataset
         manifest_lib.check_digest(
             dataset.directory, dataset.manifest, shards_lib.file_name(shards.names[shard])
@@ -103,7 +104,7 @@ def _damaged_in(selection: Selection, shard: int, ranges: Sequence[tuple[int, in
 
 
 def _damaged_of(file: BinaryIO, stored: Stored) -> Iterator[tuple[int, str]]:
-    """(number, reason) of each damaged one of these records of the file."""
+    """Yields (number, reason) for each of these records of the file that is damaged."""
     columns = (stored.offsets.tolist(), stored.sizes.tolist(), stored.hashes.tolist())
     for number, offset, size, content_hash in zip(stored.numbers, *columns, strict=True):
         file.seek(offset)
@@ -151,14 +152,14 @@ def damaged_record(selection: Selection, shard: int, number: int, reason: str) -
 
 # --- Remembers damage: files that stay as they are need not be read again.
 
-FORMAT = "penstock.scan/1"  # another where something else is compared
+FORMAT = "penstock.scan/1"  # changes when something else is compared
 
 
 class ScanMemory:
     """The damage of selections, kept in a file.
 
     Args:
-      path: of that file. An absent or damaged one only costs time. None: nothing is kept.
+      path: path of that file; None: nothing is kept. If the file is absent or damaged, it only costs time.
       clock: nanoseconds since 1970.
     """
 
@@ -168,7 +169,7 @@ class ScanMemory:
         self._used: dict[str, tuple[DamagedRecord, ...]] = {}
 
     def damaged(self, selection: Selection) -> tuple[DamagedRecord, ...]:
-        """What `damaged_records` gives; reads nothing where the same files were compared before."""
+        """Returns what `damaged_records` gives, but reads nothing if the same files were compared before."""
         if not self._path:
             return damaged_records(selection)
         key, is_settled = self._key(selection)
@@ -187,7 +188,9 @@ class ScanMemory:
             documents.write(self._path, document)
 
     def _key(self, selection: Selection) -> tuple[str, bool]:
-        """A hash of all that the result depends on (rows, digests, files); whether a change would show."""
+        """A hash of everything that the result depends on (rows, digests, files), and whether a later change
+        would show.
+        """
         dataset, shards, now = selection.dataset, selection.shards, self._clock()
         digest = hashlib.sha256(repr((dataset.manifest.digest, selection.record_ranges)).encode())
         files = [file for path in shards.paths for file in (path, shards_lib.file_name(path))]

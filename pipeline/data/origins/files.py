@@ -3,15 +3,16 @@
 All numbers are little-endian:
 
   24 bytes  the magic `penstock.origin-files/1`, and a byte 0
-  16 bytes  what this list is called by the origins of the shards
+  16 bytes  the id by which the origins of the shards name this list
   uint64    the number n of entries, and uint64 the number c of chunks
   uint64    [c] the offset at which each chunk ends, from the end of this head
   uint32    [c] the checksum (CRC-32) of each chunk
   uint32    the checksum of all before it
 
 Then the chunks, JSON that LZMA has compressed: first an object with the directory that all names start from,
-`root`, and what ends a line, `line_ends`; then lists of 1,024 entries, each a list of the fields of `Entry`
-without those at its end that have their defaults. A file that was read in parts has an entry a part.
+`root`, and what ends a line, `line_ends`; then lists of 1,024 entries. An entry is a list of the fields of
+`Entry`, without the last ones that have their defaults. A file that was read in parts has an entry for each
+part.
 
 Standard library and numpy only.
 """
@@ -37,25 +38,30 @@ ID_BYTES = 16
 HEAD_BYTES = _FILE_HEAD.size
 
 
-LINE_FEED, ANY_LINE_END = "\n", "any"  # as `line_ends`; "any": also \r\n, and \r alone; see `ends_of_rows`
+# Values of `line_ends`; "any": also \r\n, and \r alone; see `ends_of_rows`.
+LINE_FEED, ANY_LINE_END = "\n", "any"
 
 
 class Entry(NamedTuple):
-    """A raw file, or a part of one. Only files of lines, whose rows can be read again, have the last two."""
+    """A raw file, or a part of one. Only files of lines, whose rows can be read again, have the last two
+    fields.
+    """
 
     name: str
     rows_before: int = 0  # is added to the numbers of rows, which were counted from the start of the part
     start: int = 0  # byte of the file at which the part starts
-    file_bytes: int = 0  # of the whole file, when it was converted
+    file_bytes: int = 0  # bytes of the whole file, when it was converted
 
 
 class Folder(NamedTuple):
-    root: str  # directory that their names are relative to
+    root: str  # directory from which their names start
     line_ends: str = ""  # LINE_FEED or ANY_LINE_END; empty: their rows are not numbered by lines
 
 
 def ends_of_rows(*, quote: str, escape: str) -> str:
-    """Returns `line_ends` of CSV: any that are neither in quotes nor behind an escape ("none": no such)."""
+    """Returns `line_ends` of CSV: line ends that are neither in quotes nor after an escape; "none": CSV has
+    no such character.
+    """
     return ANY_LINE_END if (quote, escape) == ('"', "none") else f"{ANY_LINE_END} {quote} {escape}"
 
 
@@ -92,7 +98,7 @@ def dumps(entries: Sequence[Entry], *, folder: Folder, files_id: bytes) -> bytes
 
 
 def head_bytes(content: bytes) -> int:
-    """The size of the whole head, from its first HEAD_BYTES; raises DamagedError if they are none."""
+    """The size of the whole head, from its first HEAD_BYTES; raises DamagedError if they are not a head."""
     if len(content) < HEAD_BYTES or not content.startswith(_FILES_MAGIC):
         raise DamagedError("no list of files")
     _, _, _, chunks = _FILE_HEAD.unpack(content[:HEAD_BYTES])
@@ -100,7 +106,7 @@ def head_bytes(content: bytes) -> int:
 
 
 def head(content: bytes) -> Head:
-    """Parses a whole head; raises DamagedError if `content` is none."""
+    """Parses a whole head; raises DamagedError if `content` is not one."""
     _, files_id, entries, chunks = _FILE_HEAD.unpack(content[:HEAD_BYTES])
     is_whole = len(content) == HEAD_BYTES + 12 * chunks + 4
     if not is_whole or zlib.crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
@@ -133,7 +139,7 @@ def _grouped(entries: Sequence[Entry]) -> Iterator[list[Sequence[object]]]:
 
 
 def _packed(document: object) -> bytes:
-    # zlib took up to twice the bytes: 4.9 in place of 3.6 a name that is a random number.
+    # zlib took more bytes: up to 4.9 instead of 3.6 for a name that is a random number.
     return lzma.compress(json.dumps(document, separators=(",", ":")).encode())
 
 
@@ -142,22 +148,21 @@ def _unpacked(content: bytes, head: Head, chunk: int) -> object:
     return json.loads(lzma.decompress(content))
 
 
-# --- The origins of one shard's rows, as a file: packed to as few bits as they need, found without a search.
+# --- The origins of one shard's rows, as a file: each takes as few bits as it needs, and is found without a
+# search.
 #
 # A file of two parts, all numbers little-endian. First a header of 88 bytes:
 #
-#   18 bytes  the magic `penstock.origins/1`
-#   uint8     bits of a file's number, f, and uint8 bits of a row's number, r
-#   uint32    checksum (CRC-32) of the 84 bytes of the header that are no checksum
-#   uint64    the number of rows, and uint64 the lowest number of a file, which is added to each
-#   16 bytes  the id of its list of files
-#   32 bytes  SHA-256 of the shard
+# 18 bytes  the magic `penstock.origins/1` uint8     bits of a file's number, f, and uint8 bits of a row's
+# number, r uint32    checksum (CRC-32) of the 84 bytes of the header that are no checksum uint64    the
+# number of rows, and uint64 the lowest number of a file, which is added to each 16 bytes  the id of its list
+# of files 32 bytes  SHA-256 of the shard
 #
 # Then chunks of 4,096 rows, the last one shorter: f + r bits a row, the lowest bit first, filled up to whole
 # bytes; and uint32, their checksum. The low r bits of a row are its number in the file, 0 where the file is
 # one row; the others number the file.
 
-ROW_BITS = 32  # of 64: a row's number stands in the low bits, the file's above it
+ROW_BITS = 32  # of 64 bits: a row's number is in the low bits, the file's number above it
 CHUNK_ROWS = 1 << 12
 CHECKSUM_BYTES = 4
 
@@ -222,7 +227,9 @@ def pack_rows(places: np.ndarray, *, files_id: bytes, shard_sha256: str) -> Iter
 
 
 def place(files: np.ndarray | int, rows: np.ndarray) -> np.ndarray:
-    """Joins numbers of files and of rows, int64 [rows]: uint64 [rows]; a row's number too large becomes 0."""
+    """Joins numbers of files and of rows, int64 [rows]: uint64 [rows]. A row's number that is too large
+    becomes 0.
+    """
     fits = (rows >= 0) & (rows < 1 << ROW_BITS)
     low = np.where(fits, rows, 0).astype(np.uint64)
     return np.asarray(files, np.uint64) << np.uint64(ROW_BITS) | low
@@ -247,7 +254,8 @@ def header(content: bytes) -> Header:
 
 
 def unpack_rows(content: bytes, header: Header, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Unpacks a chunk of `rows` rows: the number of each one's file, and its number there, int64 [rows] each.
+    """Unpacks a chunk of `rows` rows: the number of each row's file, and its number in the file, int64 [rows]
+    each.
 
     Raises DamagedError where its bytes do not fit the checksum.
     """

@@ -26,7 +26,7 @@ from pipeline.data.origins.files import ANY_LINE_END, Entry, Folder, Origin
 
 FOLDER = "origins"
 FILES_NAME = f"{FOLDER}/files"
-_KEPT = 64  # chunks of names
+_KEPT = 64  # chunks of names that are kept
 
 _Read = TypeVar("_Read")
 
@@ -40,7 +40,7 @@ def file_name(shard: str) -> str:
 
 
 class OriginsError(InputError):
-    """The file at `path` is damaged, or of another dataset."""
+    """Raised where the file at `path` is damaged, or belongs to another dataset."""
 
     path: str
 
@@ -52,10 +52,10 @@ class _Shard:
 
 
 class Found(NamedTuple):
-    """A row of a part of a raw file."""
+    """A row in a part of a raw file."""
 
     entry: Entry
-    row: int  # in the part, from 1; 0 where the file is one row
+    row: int  # number in the part, from 1; 0 where the file is one row
 
     @property
     def origin(self) -> Origin:
@@ -63,7 +63,9 @@ class Found(NamedTuple):
 
 
 class Origins:
-    """Where each row of a dataset came from. Reads at each look-up; holds no row. `origins_of` opens one."""
+    """Tells where each row of a dataset came from. It reads files at each look-up and holds no rows;
+    `origins_of` opens one.
+    """
 
     def __init__(self, directory: pathlib.Path, manifest: Manifest) -> None:
         self._directory = directory
@@ -81,8 +83,8 @@ class Origins:
     def of(self, shard: str, ordinal: int) -> Origin | None:
         """The origin of a row of the shard that the manifest calls `shard`; `ordinal` counts its rows from 0.
 
-        None where the shard has no file of origins. Raises InputError where it is damaged, or of another
-        dataset, and IndexError or KeyError where the dataset has no such row or shard.
+        None where the shard has no file of origins. Raises InputError where that file is damaged, or belongs
+        to another dataset, and IndexError or KeyError where the dataset has no such row or shard.
         """
         return self.of_rows(shard, np.array([ordinal]))[0]
 
@@ -92,7 +94,7 @@ class Origins:
         return [None if place is None else place.origin for place in found]
 
     def found(self, shard: str, ordinals: np.ndarray) -> list[Found | None]:
-        """What `of_rows` gives, each with the part of a file that it is in."""
+        """The rows that `of_rows` gives, each with the part of a file that holds it."""
         if len(ordinals) and not 0 <= ordinals.min() <= ordinals.max() < self._published[shard].rows:
             raise IndexError(f"{shard} has {self._published[shard].rows:,} rows")
         opened = self._opened(shard)
@@ -104,7 +106,9 @@ class Origins:
         ]
 
     def check(self, shard: str) -> None:
-        """Reads all of a shard's origins; raises InputError as `of` does, and where its file is not there."""
+        """Reads all of a shard's origins; raises InputError as `of` does, and also where its file is
+        missing.
+        """
         opened = self._opened(shard)
         if opened is None:
             raise _damaged(self._directory / file_name(shard), "no such file")
@@ -141,7 +145,7 @@ class Origins:
         return _Shard(path=path, header=header)
 
     def _places(self, shard: _Shard, ordinals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of files, and of rows there, int64 [n] each."""
+        """Numbers of files, and of rows in them, int64 [n] each."""
         numbers, in_file = np.zeros(len(ordinals), np.int64), np.zeros(len(ordinals), np.int64)
         chunk = ordinals // files.CHUNK_ROWS
         wanted = np.unique(chunk).tolist()
@@ -220,7 +224,7 @@ def _read_chunk(shard: _Shard, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bytes(path: pathlib.Path, offset: int, size: int) -> bytes:
-    if not path.is_file():  # a pipe is not waited for
+    if not path.is_file():  # does not wait for a pipe
         raise DamagedError("no ordinary file")
     with path.open("rb") as file:
         file.seek(offset)
@@ -245,7 +249,8 @@ def _damaged(path: pathlib.Path, received: str) -> OriginsError:
     return error
 
 
-# --- Raw rows, for messages about a few rows: what is missing, changed or damaged is left out; nothing fails.
+# --- Raw rows, for messages about a few rows. Rows that are missing, changed or damaged are left out; nothing
+# fails.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -253,7 +258,8 @@ class RawRow:
     origin: Origin
     folder: str  # the directory that `origin.file` is in: an absolute path, or a location such as gs://…/
     is_line: bool  # whether `origin.row` is a line of the file
-    text: str | None  # as it stands in the file; None where that is no text, changed since, or out of reach
+    # As it stands in the file; None where it is not text, was changed since, or cannot be reached.
+    text: str | None
 
     def __str__(self) -> str:
         """`visits.csv line 26`, in one line whatever the file is called."""
@@ -262,7 +268,7 @@ class RawRow:
 
 
 def raw_rows(dataset: Dataset, places: Sequence[tuple[str, int]]) -> list[RawRow | None]:
-    """The raw row of each of `places`: a shard, as the manifest calls it, and a row's number there, from 0.
+    """The raw row of each of `places`: the manifest's name of a shard, and a row's number in it, from 0.
 
     None where the dataset does not know: `--noorigins` wrote it, or its origins were deleted or are damaged
     (`verify` says so). A text is read from at most 256 MiB of its file.
@@ -326,18 +332,18 @@ _MOST_READ = 256 << 20  # 256 MiB; a part of a file that is not compressed has 6
 _MOST_OF_ROW = 16 << 10  # 16 KiB
 _BLOCK = 1 << 20
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open}
-_UNREADABLE = (".zst",)  # not in the standard library
+_UNREADABLE = (".zst",)  # compressions that the standard library cannot read
 _LF = ord("\n")
 # The place before a quoted cell. A quote within a cell, as in `5" pipe`, opens nothing, since no delimiter
-# stands before it. The delimiter is not known here, but it is no letter, space or bracket.
+# stands before it. The delimiter is not known here, but it is never a letter, space or bracket.
 _BEFORE_CELL = rb"""(?:\A|(?<=\t)|(?<=[^\w\s"'()\[\]{}<>\x80-\xff]))"""
 
 
 def text_rows(path: pathlib.Path, part: Entry, lines: Collection[int], line_ends: str) -> dict[int, str]:
     """The rows that begin on `lines` of a part, counted from 1, without the end of the last line.
 
-    A row of CSV may be of several lines. A row of more than 16 KiB is cut there. Rows that are not found are
-    left out; all are, where the file has another size than when it was converted.
+    A row of CSV may have several lines. A row of more than 16 KiB is cut. Rows that are not found are left
+    out. If the file's size has changed since the conversion, no row is returned.
     """
     try:
         if not path.is_file() or path.stat().st_size != part.file_bytes or path.suffix.lower() in _UNREADABLE:
@@ -345,7 +351,8 @@ def text_rows(path: pathlib.Path, part: Entry, lines: Collection[int], line_ends
         with _COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
             file.seek(part.start)
             found = _starting_on(_blocks(file, line_ends), lines)
-    except (OSError, EOFError, ValueError):  # unreadable; no longer compressed; a name with a 0 in it
+    # Raised if it is unreadable, no longer compressed, or its name has a 0 in it.
+    except (OSError, EOFError, ValueError):
         return {}
     return {line: _row(text, line_ends).decode("utf-8", "backslashreplace") for line, text in found.items()}
 
@@ -357,7 +364,7 @@ def _blocks(file: IO[bytes], line_ends: str) -> Iterator[bytes]:
         block = file.read(_BLOCK)
         if line_ends.startswith(ANY_LINE_END):
             block, held = held + block, b""
-            if block.endswith(b"\r") and len(block) > 1:  # perhaps a \n follows
+            if block.endswith(b"\r") and len(block) > 1:  # a \n may follow
                 block, held = block[:-1], b"\r"
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not block:
@@ -369,7 +376,7 @@ def _starting_on(blocks: Iterator[bytes], lines: Collection[int]) -> dict[int, b
     """The bytes of the file from each of `lines` on, as many as a row may have."""
     found: dict[int, bytearray] = {}
     waiting = sorted(lines)
-    first = 1  # line that the block begins in, or with
+    first = 1  # number of the line in which the block begins
     before = b"\n"  # the byte before the block
     for block in blocks:
         for text in found.values():
@@ -391,7 +398,7 @@ def _starting_on(blocks: Iterator[bytes], lines: Collection[int]) -> dict[int, b
 
 
 def _row(text: bytes, line_ends: str) -> bytes:
-    """The row that `text` begins with: a cell of CSV that is in quotes may be of several lines."""
+    """The row that `text` begins with: a cell of CSV in quotes may have several lines."""
     for found in _cell_or_end(line_ends).finditer(text) if line_ends.startswith(ANY_LINE_END) else ():
         if found[0] == b"\n":
             return text[: found.start()]
@@ -402,7 +409,9 @@ def _row(text: bytes, line_ends: str) -> bytes:
 
 @functools.cache
 def _cell_or_end(line_ends: str) -> re.Pattern[bytes]:
-    """A pattern of what may hold a line end, a cell in quotes or an escape, and of the end of a row."""
+    """A pattern that matches what may hold a line end (a cell in quotes, or an escape), or the end of a
+    row.
+    """
     quote, escape = map(str.encode, line_ends.split(" ")[1:] or ('"', "none"))
     found = [] if escape == b"none" else [re.escape(escape) + rb"."]
     if quote != b"none":

@@ -1,4 +1,6 @@
-"""Ids of categorical values, by vocabulary, hash or range; 0 is what is unknown, or missing from a hash."""
+"""Ids of categorical values, by vocabulary, hash or range; 0 stands for unknown values, and for missing ones
+that are hashed.
+"""
 
 import dataclasses
 import functools
@@ -31,7 +33,7 @@ def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[T
     vocabulary = list(feature.vocabulary) or _learned_vocabulary(feature, statistics)
     if feature.missing == "mark":
         vocabulary = [str(feature.fill), *(value for value in vocabulary if value != feature.fill)]
-    if not vocabulary:  # the column has no values at all: Keras wants one
+    if not vocabulary:  # the column has no values at all, but Keras wants one
         return lambda values: tf.zeros_like(values, tf.int32), 1
     lookup = _lookup(vocabulary)
     ids = _ListedIds(lookup, feature) if feature.vocabulary else lookup
@@ -57,14 +59,14 @@ class ListIds(tf.Module):
 
 
 def known_ids(values: tf.Tensor, *, size: int) -> tf.Tensor:
-    """Integers, int32 or int64 of any shape → 1 more for those from 0 to below `size`, 0 for all others."""
-    # Negative numbers are large as unsigned ones.
+    """Integers, int32 or int64 of any shape → the integer plus 1 if it is in [0, size), else 0."""
+    # As unsigned numbers, negative ones are large.
     unsigned = tf.bitcast(values, tf.uint32 if values.dtype == tf.int32 else tf.uint64)
     return zero_where(unsigned >= tf.cast(size, unsigned.dtype), values + 1)
 
 
 def _lookup(vocabulary: list[str]) -> keras.layers.StringLookup:
-    # Keras would drop a value of the vocabulary that is its name for unknown values.
+    # The name for unknown values must differ from all values: Keras would drop a value that equals it.
     names = ("[UNK]" + "]" * more for more in itertools.count())
     unknown = next(name for name in names if name not in vocabulary)
     return keras.layers.StringLookup(
@@ -73,7 +75,9 @@ def _lookup(vocabulary: list[str]) -> keras.layers.StringLookup:
 
 
 class _ListedIds(tf.Module):
-    """Ids of values, or of indices into a listed vocabulary. A module, so that an export finds the lookup."""
+    """Ids of values, or of indices into a listed vocabulary. It is a tf.Module, so that an export finds the
+    lookup.
+    """
 
     def __init__(self, lookup: keras.layers.StringLookup, feature: Categorical) -> None:
         super().__init__()
@@ -96,6 +100,7 @@ def _learned_vocabulary(feature: Categorical, statistics: FeatureStatistics) -> 
             action='List the vocabulary, or set "encoding": "hashed" and "buckets" in the schema.',
         )
     learned = [value for value, _ in counts.values[: feature.max_vocabulary]]
-    # A missing value is not counted as its default, and is not unknown for that.
+    # The default is known even if no value equals it: statistics do not count missing values as their
+    # default.
     defaults = [str(feature.default)] if feature.missing == "default" else []
     return [*learned, *(value for value in defaults if value not in learned)]

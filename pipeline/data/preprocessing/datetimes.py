@@ -30,8 +30,9 @@ def time_columns(feature: Datetime, statistics: FeatureStatistics) -> Callable[[
         seconds = moments // times.SECOND
         local = seconds + offset_at(table.utc, table.offsets, seconds)
         days = local // 86_400
-        # Subtracted as int64: a float32 near 1.7e15 is exact to two minutes. Multiplied: TensorFlow turns a
-        # division by a constant into a product in serving, but not in reading.
+        # The mean is subtracted in int64, because a float32 near 1.7e15 is only exact to two minutes. It
+        # multiplies by the inverse, because TensorFlow turns a division by a constant into a product in
+        # serving, but not in reading.
         standardized = tf.cast(moments - mean, tf.float32) * (1.0 / spread)
         values = [
             standardized,
@@ -63,12 +64,12 @@ def _on_circle(position: tf.Tensor, length: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 # --- Points in time from the text of a request, read as `beam_jobs/cells/datetimes` reads raw data.
 
-_MOST, _MOST_MINUTES = "23:59", 23 * 60 + 59  # of an offset from UTC
+_MOST, _MOST_MINUTES = "23:59", 23 * 60 + 59  # largest offsets from UTC
 _SOME_TIME = "2000-01-01T00:00:00"
 
 
 def moments_of(feature: Datetime, texts: tf.Tensor) -> tf.Tensor:
-    """Microseconds since 1970, int64 [batch], of `texts` [batch]; NOT_A_TIME where a text is no such time."""
+    """Microseconds since 1970, int64 [batch], of `texts` [batch]; NOT_A_TIME where a text is not one."""
     is_date = tf.strings.regex_full_match(texts, pattern(feature.format))
     texts = tf.where(is_date, texts, times.spelled(feature.format, _SOME_TIME))
     parts = {name: _number(_part(feature, texts, name), name) for name in NUMBERS}
@@ -83,7 +84,7 @@ def moments_of(feature: Datetime, texts: tf.Tensor) -> tf.Tensor:
     seconds = local // times.SECOND
     offset = tf.where(has_offset, written, offset_at(table.wall, table.offsets, seconds))
     is_day = _part(feature, texts, "hour") == ""
-    # A day whose midnight is skipped is a day all the same.
+    # A day whose midnight is skipped is still a day.
     is_skipped = _is_skipped(table, seconds) & (~is_day | _is_skipped(table, seconds + 86_399))
     exists &= has_offset | ~is_skipped
     return tf.where(is_date & exists, local - offset * times.SECOND, _int(times.NOT_A_TIME))
@@ -93,7 +94,7 @@ def texts_of(feature: Datetime, moments: np.ndarray) -> list[str]:
     """Texts that `moments_of` reads as `moments`, int64 [batch]; empty where there is no time."""
     minute = 60 * times.SECOND
     year_1, year_10000 = times.FIRST + _MOST_MINUTES * minute, times.LAST + 1 - _MOST_MINUTES * minute
-    # A text has years 1 to 9999, so what lies outside of them in UTC is written with an offset.
+    # A text can have years 1 to 9999, so a time outside them in UTC is written with an offset.
     minutes = np.where(moments >= year_10000, -_MOST_MINUTES, np.where(moments < year_1, _MOST_MINUTES, 0))
     written = moments.astype("datetime64[us]") + minutes.astype("timedelta64[m]")
     offsets = [f"{'-' if offset < 0 else '+'}{_MOST}" if offset else "Z" for offset in minutes]
@@ -124,7 +125,7 @@ def _part(feature: Datetime, texts: tf.Tensor, name: str) -> tf.Tensor:
 
 def _number(texts: tf.Tensor, name: str) -> tf.Tensor:
     if name == "fraction":
-        # Digits behind the sixth are finer than a microsecond.
+        # Digits after the sixth are finer than a microsecond.
         texts = tf.strings.substr(texts + "000000", 0, 6)
     if name == "month":
         named = tf.strings.substr(tf.strings.lower(texts) + "   ", 0, 3)[:, None] == tf.constant(times.MONTHS)

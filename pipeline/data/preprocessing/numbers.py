@@ -1,10 +1,10 @@
-"""Numbers → what a model takes: how far each is from the mean, and the bin that it falls into.
+"""Turns numbers into what a model takes: how far each is from the mean, and the bin that it falls into.
 
-Bins are quantiles; a number that comes often has one of its own.
+Bins are quantiles; a number that occurs often has a bin of its own.
 
-Differences are taken in float64, unless the statistics of a column say that float32 loses nothing: it keeps
-43 of the 854 different seconds in an hour of Unix time. This runs where records are read, on the host's
-processor, never on an accelerator.
+Differences are taken in float64, unless the statistics of a column say that float32 loses nothing: for
+example, it keeps 43 of 854 different seconds in an hour of Unix time. This runs where records are read, on
+the host's processor, never on an accelerator.
 """
 
 import math
@@ -21,10 +21,11 @@ from pipeline.data.statistics.drift import COARSEST, most_lost, rounding, way_ou
 
 Transform = Callable[..., tf.Tensor]
 
-# Only a request goes beyond. A model's sums of numbers up to here, and sums of those, are finite in float32.
+# Only a request has larger numbers. Up to here, a model's sums of numbers, and sums of these, are finite in
+# float32.
 FARTHEST = 1e18
 _WIDEST_FLOAT32 = 1e30
-# TensorFlow's threads may take numbers that are closer to 0 for 0.
+# TensorFlow's threads may treat numbers that are closer to 0 as 0.
 _SMALLEST = np.finfo(np.float32).tiny
 
 
@@ -34,7 +35,7 @@ def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStat
     NaN stays NaN.
 
     Raises:
-      InputError: the type that a feature's numbers are stored in cannot tell them apart.
+      InputError: the type in which a feature's numbers are stored cannot tell them apart.
     """
     for feature in features:
         require_distinct(feature, measured[feature.name])
@@ -52,7 +53,8 @@ def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStat
 def bin_ids(
     features: Sequence[Numeric], measured: Mapping[str, FeatureStatistics]
 ) -> tuple[Transform, tuple[int, ...]]:
-    """Returns a function from n features' numbers, [batch] each, to bins, and each one's number of ids.
+    """Returns a function from n features' numbers, [batch] each, to bins, and the number of ids of each
+    feature.
 
     The bins are int32 [batch, n], from 1, and 0 for NaN.
     """
@@ -80,22 +82,25 @@ def flat(values: tf.Tensor) -> tf.Tensor:
 
 
 def bounded(numbers: tf.Tensor) -> tf.Tensor:
-    """float32 of any shape, with 0 for NaN and nothing beyond ±`FARTHEST`, so that no model answers NaN."""
+    """float32 of any shape, with 0 in place of NaN, cut to ±`FARTHEST`, so that no model answers NaN."""
 
     def cut() -> tf.Tensor:
         ends = zero_where(tf.math.is_nan(numbers), tf.clip_by_value(numbers, -FARTHEST, FARTHEST))
-        # The others stay as they are, whatever comes with them: cutting makes 0 of the smallest numbers.
+        # Numbers within the limits stay as they are, whatever else is in the batch: cutting would turn the
+        # smallest numbers into 0.
         return tf.compat.v1.where(tf.abs(numbers) <= FARTHEST, numbers, ends)
 
-    # Nearly always there is nothing to cut. Half the sum of all squares shows it, in one pass where cutting
-    # takes eight: it is NaN where a number is, and above this where one is beyond, however it is rounded.
+    # Nearly always there is nothing to cut. Half the sum of all squares tells, in one pass where cutting
+    # takes eight: it is NaN if a number is NaN, and above this limit if a number is beyond, however it is
+    # rounded.
     return tf.cond(tf.nn.l2_loss(numbers) <= FARTHEST**2 / 4, lambda: numbers, cut)
 
 
 def zero_where(is_zero: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-    """Numbers of any shape and type, with 0 where `is_zero`, a bool of that shape or [n] of rows, says so.
+    """Numbers of any shape and type, with 0 where `is_zero` is true: a bool of that shape, or [n] for whole
+    rows.
 
-    `tf.where` broadcasts even what has one shape, which takes several times as long.
+    `tf.where` broadcasts even tensors of one shape, which takes several times as long.
     """
     return tf.compat.v1.where(is_zero, tf.zeros_like(numbers), numbers)
 
@@ -124,7 +129,7 @@ def _bin(values: tf.Tensor, boundaries: np.ndarray) -> tf.Tensor:
     """Counts the boundaries that are not above each value: int32, of the values' shape."""
     if not values.dtype.is_floating:
         return tf.searchsorted(tf.constant(boundaries), values, side="right")
-    # A third of the time of searchsorted, which takes tensors of any rank.
+    # This takes a third of the time of searchsorted, which takes tensors of any rank.
     return tf.raw_ops.Bucketize(input=values, boundaries=boundaries.tolist())
 
 
@@ -155,14 +160,16 @@ def _mean_and_scale(feature: Numeric, statistics: FeatureStatistics) -> tuple[fl
 
 def _precision(feature: Numeric, statistics: FeatureStatistics) -> tf.DType:
     """The type for differences; float32 takes half of the time."""
-    # Rounding the mean loses as much as storing a number. The inverse of a wider spread is 0 in float32.
+    # Rounding the mean loses as much as storing a number. In float32, the inverse of a larger spread is 0.
     std = statistics.numeric.std if statistics.numeric else 0.0
     is_enough = rounding(feature, statistics) <= COARSEST / 10 and std <= _WIDEST_FLOAT32
     return tf.float32 if feature.dtype == "float32" and is_enough else tf.float64
 
 
 def _as_stored(boundaries: np.ndarray, feature: Numeric) -> np.ndarray:
-    """Each boundary in the type of the stored numbers, [n]: rounded as they were, or up to integers."""
+    """The boundaries in the type of the stored numbers, [n]: rounded as the numbers were, or up to
+    integers.
+    """
     if feature.dtype == "float32":
         return boundaries.astype(np.float32)
     largest = np.iinfo(np.int64).max
@@ -170,7 +177,7 @@ def _as_stored(boundaries: np.ndarray, feature: Numeric) -> np.ndarray:
 
 
 def require_distinct(feature: Feature, statistics: FeatureStatistics) -> None:
-    """Raises InputError where the type that numbers are stored in cannot tell them apart."""
+    """Raises InputError where the type in which numbers are stored cannot tell them apart."""
     lost, summary = rounding(feature, statistics), statistics.numeric
     if lost > most_lost(feature):
         raise InputError(
@@ -197,7 +204,9 @@ _INTEGER = f"-?0*(?:[0-9]{{1,{len(_LARGEST) - 1}}}|{'|'.join(_SMALLER)}|{_LARGES
 
 
 def numbers_of(feature: Numeric, texts: tf.Tensor) -> tf.Tensor:
-    """Numbers [batch] as records hold them; what is no number counts as missing, or as 0 of an int64."""
+    """Numbers [batch] as records hold them; a text that is not a number counts as missing, or as 0 for an
+    int64.
+    """
     if feature.dtype == "int64":
         is_number = tf.strings.regex_full_match(texts, _INTEGER)
         numbers = tf.strings.to_number(tf.where(is_number, texts, "0"), tf.int64)
@@ -210,20 +219,22 @@ def numbers_of(feature: Numeric, texts: tf.Tensor) -> tf.Tensor:
 
 
 def without_nan(feature: Feature, numbers: tf.Tensor) -> tf.Tensor:
-    """`numbers` [batch, …], with the fill value, if there is one, for NaN."""
+    """Returns `numbers` [batch, …] with the fill value, if there is one, in place of NaN."""
     if feature.fill is None or not numbers.dtype.is_floating:
         return numbers
     return tf.where(tf.math.is_nan(numbers), tf.constant(feature.fill, numbers.dtype), numbers)
 
 
 def filled(feature: Feature, numbers: tf.Tensor) -> tf.Tensor:
-    """`numbers` [batch, …], with the fill value, if there is one, for NaN and what means "no value"."""
+    """Returns `numbers` [batch, …] with the fill value, if there is one, in place of NaN and of markers of
+    "no value".
+    """
     if feature.fill is None:
         return numbers
     numbers = without_nan(feature, numbers)
     if not feature.clean.sentinels:
         return numbers
-    dtype = numbers.dtype if numbers.dtype.is_floating else tf.float64  # as records round them
+    dtype = numbers.dtype if numbers.dtype.is_floating else tf.float64  # rounds them as records do
     offset = feature.offset if isinstance(feature, Numeric) else 0.0
     sentinels = tf.constant(np.array(feature.clean.sentinels) - offset, dtype)
     missing = tf.reduce_any(tf.cast(numbers, dtype)[:, None] == sentinels, axis=1)
@@ -234,7 +245,7 @@ def texts_of(feature: Numeric, numbers: np.ndarray) -> list[str]:
     """Texts that a request may hold for these numbers [batch]; empty for NaN."""
     if feature.dtype == "int64":
         return [str(number) for number in numbers.tolist()]
-    # All digits of the float64 that equals the float32: a shorter text may give another float32.
+    # The text has all digits of the float64 that equals the float32: a shorter one may give another float32.
     raw = numbers.astype(np.float64) + feature.offset
     texts = [np.format_float_positional(number, trim="-") for number in raw]
     return ["" if text == "nan" else text.replace(".", feature.clean.decimal) for text in texts]

@@ -1,8 +1,8 @@
 """Raw feature tensors → model inputs, by Keras layers built from the dataset's statistics.
 
 Runs on the host, in the input pipeline and inside the exported signatures alike, so training and serving
-cannot differ. It holds nothing that training changes and is never checkpointed: a restored lookup or
-normalization layer silently loses its state (measured), a rebuilt one cannot.
+cannot differ. It holds nothing that training changes and is never checkpointed: a lookup or normalization
+layer that is restored silently loses its state (measured); a rebuilt one cannot.
 """
 
 import dataclasses
@@ -84,10 +84,11 @@ class Inputs:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InModel:
-    """How a model is fed with features of one type.
+    """How features of one type become inputs of a model.
 
-    `is_text` says that requests may spell a string in several ways. `read`: cleaned text of a request, string
-    [batch] → what a record holds, [batch]; without it, that is the text. `spelled` is its inverse.
+    `is_text` says that requests may spell a string in several ways. `read` turns cleaned text of a request,
+    string [batch], into what a record holds, [batch]; None: a record holds the text. `spelled` is its
+    inverse.
     """
 
     inputs: Callable[[Sequence[Feature], SplitStatistics], Inputs]
@@ -115,7 +116,9 @@ def _categorical(features: Sequence[Categorical], statistics: SplitStatistics) -
 
 
 def _numeric(features: Sequence[Numeric], statistics: SplitStatistics) -> Inputs:
-    """Standardized numbers, then one mark a feature for what is missing; and the quantile bins as ids."""
+    """Standardized numbers, then for each feature that may be missing a column that says where it is; and the
+    quantile bins as ids.
+    """
     if not features:
         return Inputs()
     names = tuple(feature.name for feature in features)
@@ -167,7 +170,7 @@ def _sequence(
 
 
 def _datetime(features: Sequence[Datetime], statistics: SplitStatistics) -> Inputs:
-    """The columns of each time, then one mark a feature for what is missing."""
+    """The columns of each time, then for each feature that may be missing a column that says where it is."""
     times = [
         NumericInput(
             features=(feature.name,),
@@ -196,7 +199,9 @@ def _image(features: Sequence[Image], statistics: SplitStatistics) -> Inputs:
 
 
 def _token_ids(feature: Tokens) -> Transform:
-    """Token ids, int32 or int64 [batch, length] → int32, from 1; what the vocabulary lacks is padding, 0."""
+    """Token ids, int32 or int64 [batch, length] → int32, from 1; ids that the vocabulary lacks become
+    padding, 0.
+    """
     return lambda tokens: tf.cast(known_ids(tokens, size=feature.vocabulary_size), tf.int32)
 
 
@@ -221,18 +226,18 @@ BY_TYPE = FeatureTypeTable(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelInputs:
-    """The tensors that a model is fed with, so all that is needed to build one.
+    """The tensors that a model takes: all that is needed to build one.
 
     `image`: [batch, height, width, channels] of `image_dtype`; `numeric`: finite float32 [batch, numeric];
-    `categories`: int32 [batch, len(cardinalities)], each column below its cardinality; and by its name each
-    sequence, int32 [batch, length], each id below its size, 0 = padding. `columns` says which columns of
-    `numeric` and `categories` are a feature's.
+    `categories`: int32 [batch, len(cardinalities)], each column below its cardinality; and each sequence
+    under its own name: int32 [batch, length], each id below the sequence's size, 0 = padding. `columns` says
+    which columns of `numeric` and `categories` belong to which feature.
     """
 
     image_shape: tuple[int, int, int] | None  # height, width, channels
     numeric: int
     cardinalities: tuple[int, ...]
-    sequences: Mapping[str, tuple[int, int]]  # length and size
+    sequences: Mapping[str, tuple[int, int]]  # length and size by name
     image_dtype: str = "uint8"
     image_rescaling: tuple[float, float] | None = RESCALING  # scale and offset that are left to the model
     columns: Mapping[str, Mapping[str, tuple[int, ...]]] = dataclasses.field(default_factory=dict)
@@ -242,9 +247,9 @@ class Preprocess(tf.Module):
     """Callable on a batch of raw features, as parsed from records or received by a signature.
 
     Args:
-      statistics: of the split the model trains on.
+      statistics: statistics of the split on which the model trains.
       image_size: (height, width) that images are resized to; needed where the schema's sizes vary.
-      image_dtype: of the images that models are fed; see pixels.py.
+      image_dtype: dtype of the images that models take; see pixels.py.
     """
 
     def __init__(
@@ -261,7 +266,8 @@ class Preprocess(tf.Module):
         numeric = [part for inputs in kinds for part in inputs.numeric]
         categories = [part for inputs in kinds for part in inputs.categories]
         sequences = [part for inputs in kinds for part in inputs.sequences]
-        # Lists of pairs, not of dataclasses: in these TensorFlow would not find the tables that it exports.
+        # These are lists of pairs, not of dataclasses: in dataclasses TensorFlow would not find the tables
+        # that it exports.
         self._numeric = [(part.features, part.transform) for part in numeric]
         self._categories = [(part.features, part.transform) for part in categories]
         self._sequences = {part.feature: part.transform for part in sequences}
@@ -320,7 +326,7 @@ def _names(features: Sequence[str], width: int) -> list[str]:
 
 
 def _places(features: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The columns of each feature, of which `features` holds one a column."""
+    """The columns of each feature; `features` names the feature of each column."""
     return {
         name: tuple(place for place, each in enumerate(features) if each == name)
         for name in dict.fromkeys(features)
@@ -346,7 +352,7 @@ def _image_shape(image: Image, image_size: tuple[int, int] | None) -> tuple[int,
 
 
 def check_measured(schema: Schema) -> None:
-    """Raises InputError for the first input of a model that needs statistics and declares `none`."""
+    """Raises InputError for the first input that needs statistics but declares `statistics: none`."""
     for feature in schema.inputs:
         if feature.statistics == "none" and _is_learned(feature):
             raise InputError(
@@ -367,8 +373,8 @@ def _is_learned(feature: Feature) -> bool:
 class LabelScale:
     """Mean and standard deviation of the labels that are trained on, in the label's unit; of several, each.
 
-    A difference of numbers is large or small by this scale. The logits of a classification have no unit: 1 is
-    much for them, whatever the labels are.
+    This scale says whether a difference of numbers is large or small. The logits of a classification have no
+    unit: for them 1 is large, whatever the labels are.
     """
 
     mean: float | tuple[float, ...] = 0.0

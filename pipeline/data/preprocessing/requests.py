@@ -1,7 +1,7 @@
 """The schema's clean-up as tensor operations, for raw values that reach a serving signature.
 
-Conversion has cleaned what is stored, and cleaning twice changes nothing. A request that spells a value as
-the raw data did (" Private", "?"), or lacks one (NaN), gives the prediction of the stored value.
+Conversion has cleaned what is stored, and cleaning twice changes nothing. A request may spell a value as the
+raw data did (" Private", "?"), or lack it (NaN): it gets the prediction for the stored value.
 """
 
 import re
@@ -17,9 +17,9 @@ from pipeline.data.schema.schema import Schema
 
 
 def clean_requests(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
-    """`features`, each [batch, …], with strings [batch] cleaned, and defaults for numbers that are NaN.
+    """`features`, each [batch, …], with strings [batch] cleaned, and defaults in place of NaN.
 
-    Strings are also read, where a record holds a number.
+    Where a record holds a number, the string is also read as one.
     """
     cleaned = dict(features)
     for feature in schema.inputs:
@@ -50,7 +50,7 @@ def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
     """Cleaned text [batch], and where it means "no value", bool [batch]."""
     clean = feature.clean
     if clean.strip:
-        # By number: "[:" would begin a class of characters.
+        # Characters are given by their numbers, because "[:" would begin a class of characters.
         characters = "".join(f"\\x{{{ord(character):x}}}" for character in clean.strip)
         values = tf.strings.regex_replace(values, f"^[{characters}]+|[{characters}]+$", "")
     cleaned, missing = values, tf.zeros_like(values, tf.bool)
@@ -69,7 +69,9 @@ def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def serialize(features: Mapping[str, np.ndarray], schema: Schema) -> list[bytes]:
-    """One Example a row of `features`, each [rows, *feature.shape]. An Example holds only what they hold."""
+    """One Example for each row of `features`, each [rows, *feature.shape]. An Example holds only these
+    features.
+    """
     (rows,) = {len(values) for values in features.values()}
     return [
         tf.train.Example(
@@ -83,7 +85,8 @@ def serialize(features: Mapping[str, np.ndarray], schema: Schema) -> list[bytes]
 
 def _feature(feature: Feature, value: np.ndarray) -> tf.train.Feature:
     if feature.wire == "bytes":
-        # As objects, because numpy's own type for bytes drops zeros at their end, as a WebP file may have.
+        # The values are objects, because numpy's own type for bytes drops zeros at the end, which a WebP file
+        # may have.
         values = np.ravel(np.asarray(value, object)).tolist()
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
     values = np.ravel(value).tolist()

@@ -1,11 +1,12 @@
-"""Canonical shards of the stream: each gives one run of every global batch, and reads data of its own.
+"""Canonical shards of the stream: each gives one run of every global batch, and reads its own part of the
+data.
 
 A global batch of B examples is cut into `count` equal runs; shard l gives the l-th run of every batch. In
 each epoch the parts of the data are permuted and laid end to end. Shard l reads the l-th segment of their
-rows, as many as it has positions in the epoch. A host that feeds some replicas reads the shards that these
-take. So the order depends on the seed, the data and the global batch, never on the hosts. MosaicML
-Streaming's canonical nodes (`num_canonical_nodes`) serve the same end. "Shard" alone means a canonical shard
-here, unless it is one of `Selection.shards`.
+rows, which has as many rows as the shard has positions in the epoch. A host that feeds some replicas reads
+the shards that these replicas take. So the order depends on the seed, the data and the global batch, never on
+the hosts. MosaicML Streaming's canonical nodes (`num_canonical_nodes`) serve the same end. "Shard" alone
+means a canonical shard here, unless it is one of `Selection.shards`.
 """
 
 import dataclasses
@@ -23,9 +24,9 @@ from pipeline.data.reading.window_parts import MOST_BYTES, MOST_CANONICAL_SHARDS
 
 
 class IndexRanges(NamedTuple):
-    """Rows of n parts, shard after shard: int64 [n] each."""
+    """Ranges of rows in n parts, shard after shard: int64 [n] each."""
 
-    parts: tf.Tensor  # in the order of the epoch
+    parts: tf.Tensor  # numbers of the parts, in the order of the epoch
     skipped: tf.Tensor  # rows of the part that come before the segment
     rows: tf.Tensor  # rows that are read
 
@@ -41,13 +42,14 @@ class Segments(NamedTuple):
 
     starts: tf.Tensor  # [parts + 1], in the order of the epoch: the rows before each part, then all rows
     begins: tf.Tensor  # the first row of each segment
-    sizes: tf.Tensor  # rows
+    sizes: tf.Tensor  # rows of each segment
     ends: tf.Tensor
-    # The parts that begin in the segment are read first, then the part in which the segment begins.
-    first: tf.Tensor  # part
-    whole: tf.Tensor  # parts; the last one may be cut
-    turned_at: tf.Tensor  # row
-    is_cut: tf.Tensor  # 1 or 0
+    # Reading starts with the parts that begin in the segment. The part in which the segment begins comes
+    # last.
+    first: tf.Tensor  # number of the first part that begins in it
+    whole: tf.Tensor  # number of parts that begin in it; the last one may be cut
+    turned_at: tf.Tensor  # row at which reading starts; the rows of the segment before it are read last
+    is_cut: tf.Tensor  # 1 where the segment begins inside a part, else 0
 
     @classmethod
     def of(cls, part_ends: tf.Tensor, begins: tf.Tensor, sizes: tf.Tensor) -> "Segments":
@@ -86,7 +88,9 @@ class Segments(NamedTuple):
         return tf.where(ranges > self.whole[:, None], self.sizes[:, None], rows)
 
     def range_of(self, rows: tf.Tensor) -> tf.Tensor:
-        """The range in which each shard's row [shards] is; where there is no such row, its last one."""
+        """The range in which each shard's row [shards] is; if there is no such row, the shard's last
+        range.
+        """
         return tf.maximum(self.ranges_before(rows[:, None] + 1)[:, 0] - 1, 0)
 
     def last_begins(self) -> tf.Tensor:
@@ -116,7 +120,7 @@ def _start_of(parts: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CanonicalShards:
-    """Some of the `count` canonical shards: `first` to before `end`. Numbers below count over all shards.
+    """Some of the `count` canonical shards: `first` to before `end`. Numbers of shards count over all shards.
 
     The rows of a shard are numbered from the start of training, like positions.
     """
@@ -148,14 +152,15 @@ class CanonicalShards:
         """Picks these shards' values from the values of all shards, [count] → [here]."""
         return tf.gather(
             values, tf.range(self.first, self.end)
-        )  # a slice logs an error wherever it is changed
+        )  # a slice would make TensorFlow log an error wherever it optimises the graph
 
     def places_before(self, position: tf.Tensor) -> tf.Tensor:
         """Counts the rows of all these shards at positions before this one, int64 [] both."""
         return tf.reduce_sum(self.rows_before(position))
 
     def places(self, numbers: tf.Tensor, shards: tf.Tensor) -> tf.Tensor:
-        """Counts the rows of all these shards that come before a row of one, given by its number there.
+        """Counts the rows of all these shards that come before a row, which is given by its shard and its
+        number there.
 
         Args:
           numbers: from 0 on, of any integer type and shape.
@@ -190,7 +195,7 @@ def rows_before(position: tf.Tensor, canonical: CanonicalShards) -> tf.Tensor:
 def all_canonical_shards(
     parts: WindowParts, *, global_batch: int, most: int = MOST_CANONICAL_SHARDS
 ) -> CanonicalShards:
-    """All shards of a stream, of which there are `WindowParts.canonical_shards`."""
+    """All shards of a stream; `WindowParts.canonical_shards` gives their number."""
     count = parts.canonical_shards(global_batch, most=most)
     return CanonicalShards(global_batch=global_batch, count=count, first=0, end=count)
 
@@ -198,8 +203,8 @@ def all_canonical_shards(
 # --- How much of each shard is read at once, and of how many shards together.
 
 _MOST_GROUPS = 16
-# Batches in a unit that cannot hold whole ones alone. Records of single rows take more memory than rows
-# of blocks, and are copied one by one: more than two leave the processor's cache.
+# Batches in a unit whose windows do not end where batches end. Records of single rows take more memory than
+# rows of blocks, and are copied one by one: more than two batches do not fit into the processor's cache.
 _BATCHES_OF_BLOCKS = 8
 _BATCHES_OF_RECORDS = 2
 
@@ -210,7 +215,9 @@ class UnitSize(NamedTuple):
 
 
 def unit_size(parts: WindowParts, canonical: CanonicalShards, *, is_of_blocks: bool) -> UnitSize:
-    """Gives a unit equally many rows for any number of shards here, and at least a batch's of each."""
+    """The size of a unit: equally many rows for any number of shards here, and at least a batch's rows of
+    each.
+    """
     in_window = parts.in_window(canonical.count)
     rows = parts.window_rows(canonical.count)
     windows = max(-(-canonical.size // rows), parts.in_windows // (in_window * canonical.here), 1)
@@ -226,12 +233,12 @@ def unit_size(parts: WindowParts, canonical: CanonicalShards, *, is_of_blocks: b
 def group_size(shards: int, *, parts: int, in_windows: int, is_of_blocks: bool) -> int:
     """Counts the shards of a unit that are read together: all for strings, about two windows for blocks.
 
-    More leave the processor's cache, and each group costs calls of its own. Groups are of one size where that
-    can be: only the usual number of blocks is read the cheapest way.
+    More do not fit into the processor's cache, and each group costs calls of its own. Groups have one size
+    where possible: only the usual number of blocks is read in the cheapest way.
 
     Args:
-      shards: of this host.
-      parts: of each shard in a unit.
+      shards: number of shards of this host.
+      parts: number of parts of each shard in a unit.
       in_windows: see `WindowParts`.
     """
     most = min(shards, _MOST_GROUPS)
@@ -244,27 +251,27 @@ def group_size(shards: int, *, parts: int, in_windows: int, is_of_blocks: bool) 
 
 
 class UnitStart(NamedTuple):
-    """The start of a unit in its epoch; int64 where nothing else is said."""
+    """The start of a unit in its epoch; tensors are int64 unless another dtype is given."""
 
     epoch: tf.Tensor  # []
     begins: tf.Tensor  # [shards], rows of each shard before the epoch
     order_of_parts: tf.Tensor  # int32 [parts]
     segments: Segments
-    window: tf.Tensor  # [shards], the number in its shard's segment of each shard's first window
-    left: tf.Tensor  # [], units of the epoch from this one on
+    window: tf.Tensor  # [shards], the number of each shard's first window, counted in its segment
+    left: tf.Tensor  # [], number of units of the epoch from this one on
 
 
 def unit_starts(
     counts: tf.Tensor, canonical: CanonicalShards, *, rows: int, seed: int, begin: tf.Tensor, unit: UnitSize
 ) -> tf.data.Dataset:
-    """Endless `UnitStart`s, from the unit on that holds the position `begin`, int64 [].
+    """Endless dataset of `UnitStart`s; the first unit holds the position `begin`, int64 [].
 
-    The parts of an epoch are permuted once, when its first unit is reached. All units come out of one
-    dataset: one for each epoch would take 20 ms to set up, however few rows an epoch has.
+    The parts of an epoch are permuted once, when its first unit is reached. All units come from one dataset:
+    a dataset for each epoch would take 20 ms to set up, however few rows an epoch has.
 
     Args:
       counts: int64 [parts], rows of each part of the data.
-      rows: of all.
+      rows: number of rows of all parts.
     """
 
     def entered(epoch: tf.Tensor) -> UnitStart:
@@ -297,6 +304,6 @@ def unit_starts(
 
     nothing = tf.nest.map_structure(
         lambda spec: tf.zeros([0] * spec.shape.rank, spec.dtype), any_start
-    )  # of the epoch before
+    )  # in the epoch before
     before = nothing._replace(epoch=begin // rows - 1)
     return tf.data.Dataset.range(tf.int64.max).scan(before, no_autograph(next_start))

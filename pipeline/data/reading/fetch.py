@@ -1,4 +1,4 @@
-"""Records by their offset in a file, read by TensorFlow's own C++: no Python runs for a record."""
+"""Fetches records by their offset in a file, read by TensorFlow's own C++: no Python runs for a record."""
 
 import contextlib
 import dataclasses
@@ -21,14 +21,14 @@ from pipeline.data.reading import retries
 from pipeline.data.reading.sharding import host_cores
 
 LARGE_BYTES = 128 << 10  # 128 KiB: from there on, one more copy of a record costs more than a system call
-READS_AT_ONCE = 64  # of one call, where reads are slow or have failed
+READS_AT_ONCE = 64  # reads of one call, where reads are slow or have failed
 
 _NOTHING = np.array([], object)  # string [0]
 _RECORD = tf.TensorSpec([], tf.string)
 
 
 class RecordReads(NamedTuple):
-    """Consecutive records of a shard, n reads, [n] each; or one, [] each."""
+    """n reads of consecutive records of a shard, [n] each; or one read, [] each."""
 
     paths: tf.Tensor  # string
     offsets: tf.Tensor  # int64, bytes
@@ -47,7 +47,8 @@ class Fetch:
         self._offsets = offsets_of(shards)
         self._is_large = shards.mean_bytes >= LARGE_BYTES
         self.in_flight = reads_in_flight(shards)
-        # For large records a buffer is only one more copy; but where reads are slow, each one counts.
+        # For large records a buffer only means one more copy; but where reads are slow, fewer reads matter
+        # more.
         self._is_buffered = (
             not self._is_large or self.in_flight.is_slow or any("://" in path for path in shards.paths)
         )
@@ -66,7 +67,9 @@ class Fetch:
         return tf.cond(is_whole, lambda: records, lambda: tf.ensure_shape(self._again(found), [count]))
 
     def few(self, reads: RecordReads) -> tf.Tensor:
-        """The records of reads of one, string [n] with n known when traced; a failed one is tried again."""
+        """The records of reads of one record each, string [n] with n known when traced; a failed read is
+        tried again.
+        """
         count = reads.paths.shape[0]
         numbers, read = retries.firsts(self._records_at(reads, count), "")
         records = tf.cond(
@@ -75,7 +78,8 @@ class Fetch:
         return tf.ensure_shape(records, [count])
 
     def runs(self, first: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
-        """Fetches runs of records by first record and count, int64 [runs] each; returns records, string [n].
+        """Fetches runs of records, given by first record and count, int64 [runs] each; returns records,
+        string [n].
 
         Where reads are slow, many runs are in flight at once.
         """
@@ -92,7 +96,7 @@ class Fetch:
         return tf.cond(tf.size(found, tf.int64) == total, lambda: found, lambda: self._again(reads))
 
     def reads_of(self, numbers: tf.Tensor) -> RecordReads:
-        """A read for each of the records of these numbers over all shards, int64 [n]."""
+        """A read for each record of these numbers, int64 [n], counted over all shards."""
         shards = self._shard_of(numbers)
         spans = self._spans(numbers, shards)
         return RecordReads(
@@ -106,7 +110,7 @@ class Fetch:
     def _reads(self, first: tf.Tensor, counts: tf.Tensor) -> RecordReads:
         """Runs, cut where a shard ends.
 
-        What is computed here of all runs at once would cost as much as reading, if it were done run by run.
+        This is computed for all runs at once: run by run it would cost as much as reading.
         """
         after = first + counts
         if not _has_offsets():
@@ -127,13 +131,13 @@ class Fetch:
         )
 
     def _in_turn(self, found: RecordReads, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Records, one read after the other, string [n], and whether none of the reads failed."""
+        """Records, string [n], from one read after the other; and whether no read failed."""
         records = self._records_at(found, count)
         if self._is_large:
             chain = functools.reduce(tf.data.Dataset.concatenate, [record.take(1) for record in records])
             read = retries.first_or(chain.batch(count, drop_remainder=True), _NOTHING)
             return read, tf.size(read) == count
-        # One more copy, and still cheaper than a chain.
+        # This takes one more copy, but is still cheaper than a chain of datasets.
         read = tf.stack(retries.first_or(tf.data.Dataset.zip(tuple(records)), ("",) * count))
         lengths = tf.strings.length(read) + FRAME_BYTES
         return read, tf.reduce_all(tf.cast(lengths, tf.int64) == found.sizes)
@@ -143,12 +147,14 @@ class Fetch:
         if not _has_offsets():
             return [_bytes_at(RecordReads(*one)) for one in zip(*map(tf.unstack, found), strict=True)]
         buffers = tf.unstack(self._buffers(found), num=count)
-        # Split, not unstacked: the operation takes lists, here of one path and one offset.
+        # They are split, not unstacked, because the operation takes lists, here of one path and one offset.
         paths, starts = tf.split(found.paths, count), tf.split(found.offsets, count)
         return [_read(*one) for one in zip(paths, starts, buffers, strict=True)]
 
     def _each_of_failed(self, reads: RecordReads) -> tf.Tensor:
-        """`_each`, after reading all of them in turn failed; where, TensorFlow does not say."""
+        """Calls `_each` after reading all of them in turn has failed: TensorFlow does not say which read
+        did.
+        """
         count = tf.strings.as_string(tf.size(reads.paths))
         words = tf.strings.join(["one of ", count, " reads, the first in ", reads.paths[0]])
         with tf.control_dependencies([retries.note_failed(words, reads.offsets[0])]):
@@ -163,19 +169,20 @@ class Fetch:
 
         numbers, read = numbers[:-1], read[:-1]
         failed, _ = tf.raw_ops.ListDiff(x=tf.range(tf.size(reads.paths, tf.int64)), y=numbers)
-        # Not mapped by a dataset, as in `_each`: it would set the function up anew each time.
+        # It is not mapped by a dataset, unlike in `_each`, because the function would be set up again each
+        # time.
         found = for_each(again, [RecordReads(*(tf.gather(each, failed) for each in reads))])
         places = tf.math.invert_permutation(tf.concat([numbers, failed], axis=0))
         return tf.gather(tf.concat([read, found], axis=0), places)
 
     def _each(self, reads: RecordReads) -> tf.Tensor:
-        """Returns the records of `reads`, string [n]; every read is made, and tried again, by itself."""
+        """Returns the records of `reads`, string [n]; each read is made, and tried again, by itself."""
         each = tf.data.Dataset.from_tensor_slices(reads)
         each = each.map(no_autograph(self._whole), num_parallel_calls=READS_AT_ONCE, deterministic=True)
         return each.rebatch(tf.reduce_sum(reads.counts)).get_single_element()
 
     def _whole(self, read: RecordReads) -> tf.Tensor:
-        """The records of one read, string [n]; tried again where reading them fails."""
+        """The records of one read, string [n]; it is tried again if it fails."""
         return retries.read_again(
             self._of(read).batch(read.counts, drop_remainder=True),
             nothing=_NOTHING,
@@ -194,7 +201,8 @@ class Fetch:
 
     def _spans(self, numbers: tf.Tensor, shards: tf.Tensor) -> tf.Tensor:
         """Where the frames of records begin and end, int64 [n, 2] bytes of their shards."""
-        starts = self._offsets(shards, numbers - tf.gather(self._starts, shards))  # each one's, and the next
+        # The start of each record, and of the next one.
+        starts = self._offsets(shards, numbers - tf.gather(self._starts, shards))
         is_last = numbers + 1 == tf.gather(self._starts, shards + 1)
         ends = tf.where(is_last, tf.gather(self._file_sizes, shards), starts[:, 1])
         return tf.stack([starts[:, 0], ends], axis=1)
@@ -204,7 +212,9 @@ class Fetch:
 
 
 def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor) -> tf.data.Dataset:
-    """All records of `paths`, string [n], each file from its offset on, int64 [n]; checks their CRCs."""
+    """All records of `paths`, string [n], reads each file from its offset, int64 [n], on; checks their
+    CRCs.
+    """
     variant = tf.raw_ops.TFRecordDatasetV2(
         filenames=paths, compression_type="", buffer_size=buffer_bytes, byte_offsets=offsets
     )
@@ -212,7 +222,9 @@ def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor) -> tf.d
 
 
 def _bytes_at(read: RecordReads) -> tf.data.Dataset:
-    """The record of a read of one where TensorFlow has no `TFRecordDatasetV2`; does not check its CRC."""
+    """The record of a read of one record, where TensorFlow lacks `TFRecordDatasetV2`; does not check its
+    CRC.
+    """
     start, length = read.offsets + HEADER_BYTES, read.sizes - FRAME_BYTES
     footer = read.file_sizes - start - length
     return tf.data.FixedLengthRecordDataset(read.paths, length, header_bytes=start, footer_bytes=footer)
@@ -222,10 +234,10 @@ def _has_offsets() -> bool:
     return hasattr(tf.raw_ops, "TFRecordDatasetV2")
 
 
-# --- Where records start in their shards: from a table in memory or, of very many, from the indexes.
+# --- Where records start in their shards: from a table in memory or, for very many records, from the indexes.
 
 # A look-up takes shards and ordinals in them, int64 [n] each, and gives int64 [n, 2]: the offset of each
-# record and of the next one in its shard. For a shard's last record the second number means nothing.
+# record and of the next one in its shard. For a shard's last record the second number has no meaning.
 Offsets = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 _OFFSET_BYTES = 8
@@ -233,7 +245,9 @@ _SKIPPED_BYTES = 256 << 10  # 256 KiB: TensorFlow (2.21) reads the bytes that it
 
 
 def offsets_of(shards: Shards) -> Offsets:
-    """The offsets of these shards, 8 bytes of memory a record; none where the shards hold none."""
+    """A look-up of the offsets of these shards in memory, 8 bytes a record; or in indexes, where the shards
+    hold no offsets.
+    """
     return _indexed(shards) if shards.offsets is None else _held(shards, shards.offsets)
 
 
@@ -248,7 +262,9 @@ def _held(shards: Shards, offsets: np.ndarray) -> Offsets:
 
 
 def _indexed(shards: Shards) -> Offsets:
-    """Reads an index up to a record's offset for each record: a millisecond, where a shard has a million."""
+    """Reads an index up to a record's offset, for each record: a millisecond if a shard has a million
+    records.
+    """
     paths = tf.constant([shards.index(shard).path for shard in range(len(shards.paths))])
     counts = tf.constant(np.diff(shards.record_starts))
 
@@ -263,14 +279,14 @@ def _indexed(shards: Shards) -> Offsets:
 
 
 def _pairs(paths: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
-    """`_pair` of each of n indexes: string [n]."""
+    """The `_pair` of each of n indexes: string [n]."""
     args, count = (paths, before, after), before.shape[0]
     if count is None:
         pairs = tf.data.Dataset.from_tensor_slices(args).flat_map(no_autograph(_pair))
         number = tf.size(before, tf.int64)
-        together = pairs.batch(tf.maximum(number, 1))  # a batch of none is an error
+        together = pairs.batch(tf.maximum(number, 1))  # a batch of no elements is an error
         return tf.cond(number > 0, together.get_single_element, lambda: tf.zeros([0], tf.string))
-    # A function such as `flat_map` takes would be set up anew at each call, for a tenth of a second.
+    # With `flat_map`, the function would be set up again at each call, which takes a tenth of a second.
     each = [_pair(*one) for one in zip(*(tf.unstack(some, num=count) for some in args), strict=True)]
     return tf.stack(tf.data.Dataset.zip(tuple(each)).get_single_element())
 
@@ -283,27 +299,28 @@ def _pair(path: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.data.Datas
     )
 
 
-# --- How long a read of a dataset's files takes, and how many reads are in flight because of it.
+# --- How long a read of a dataset's files takes, and how many reads are therefore in flight.
 
-# Reading from the page cache takes microseconds, from a disk or over a network milliseconds: then many reads
-# wait side by side. The order of the records does not depend on it.
+# Reading from the page cache takes microseconds. Reading from a disk or over a network takes milliseconds, so
+# many reads wait side by side. The order of the records does not depend on it.
 
-MOST_READS = 512  # each waits in a thread of its own
-MOST_BYTES = 256 << 20  # 256 MiB that the records in flight take
-READS_PER_S = 40_000  # that a host can use: TensorFlow reads twice for a record, which takes a core 100 µs
-_QUICK_S = 250e-6  # below, waiting costs less than handing records from thread to thread
+MOST_READS = 512  # each one waits in a thread of its own
+MOST_BYTES = 256 << 20  # 256 MiB for the records in flight
+# Reads that a host can use: TensorFlow reads twice for a record, which takes a core 100 µs.
+READS_PER_S = 40_000
+_QUICK_S = 250e-6  # below this, waiting costs less than handing records from thread to thread
 _PROBES = 16
-_DISTURBED = 2  # slowest probes, which do not count: something else ran meanwhile
+_DISTURBED = 2  # number of slowest probes that do not count: something else ran meanwhile
 _PATIENCE_S = 0.5
 _BYTES = 4 << 10  # 4 KiB
 
-Read = Callable[[str, int], None]  # some bytes of a file, from an offset on
+Read = Callable[[str, int], None]  # reads some bytes of a file, from an offset on
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InFlight:
-    latency_s: float  # mean time that one took
-    reads: int  # at once; 1: there is nothing to wait for
+    latency_s: float  # mean time of one read
+    reads: int  # reads at once; 1: there is nothing to wait for
 
     @property
     def is_slow(self) -> bool:
@@ -330,13 +347,13 @@ def reads_for_latency(latency_s: float) -> InFlight:
 
 
 def latency(paths: Sequence[str], sizes: Sequence[int], *, read: Read, clock: Callable[[], float]) -> float:
-    """Mean seconds that a read takes, at places spread over the files; `clock` gives seconds."""
+    """Mean seconds that a read takes, measured at places spread over the files; `clock` gives seconds."""
     took = []
     for number in range(_PROBES):
         shard = number * len(paths) // _PROBES
         offset = int((number * 0.618) % 1 * max(0, sizes[shard] - _BYTES))
         began = clock()
-        with contextlib.suppress(OSError, tf.errors.OpError):  # the next read there reports it
+        with contextlib.suppress(OSError, tf.errors.OpError):  # the next read of this file reports it
             read(paths[shard], offset)
         took.append(clock() - began)
         if sum(took) > _PATIENCE_S:
@@ -357,9 +374,10 @@ def _read_sample(path: str, offset: int) -> None:
         os.close(file)
 
 
-# --- How TensorFlow runs the pipelines that read datasets: in a fixed order, and nothing is tuned meanwhile.
+# --- How TensorFlow runs the pipelines that read datasets: in a fixed order, without tuning.
 
-# Groups or batches that stand ready beside those that threads work on: one is taken while the next waits.
+# Groups or batches that are kept ready, besides those that threads work on: one is taken while the next
+# waits.
 READY = 2
 
 _ANY_CORES = 1 << 20  # TensorFlow takes no more than the host has; by default it stops at 16
@@ -372,16 +390,16 @@ def dataset_options(operation_threads: int | None = None, *, is_served: bool = F
     would wait for its thread, which sleeps up to a minute: on one core, for 19 s after `train`'s last line.
 
     Args:
-      operation_threads: threads that share one operation at most; None: as many as there are cores.
-      is_served: it runs on another host, with as many calls as that one has cores.
+      operation_threads: the most threads that share one operation; None: as many as there are cores.
+      is_served: the pipeline runs on another host, with as many calls as that host has cores.
     """
     chosen = tf.data.Options()
     if operation_threads:
         chosen.threading.max_intra_op_parallelism = operation_threads
     chosen.deterministic = True
     chosen.autotune.enabled = False
-    # A container's quota counts: each call more holds a group of examples.
+    # The container's quota counts, because each further call holds a group of examples.
     chosen.autotune.initial_parallelism = _ANY_CORES if is_served else math.ceil(host_cores())
-    # The reader shards; TensorFlow would drop or repeat examples.
+    # The reader does the sharding; TensorFlow would drop or repeat examples.
     chosen.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return chosen

@@ -10,7 +10,7 @@ from pipeline.data.dataset.selection import Selection
 from pipeline.data.reading.permutation import SHORT, TURNS, WHOLE_EPOCH, Words, words_for
 
 # The version of the orders in which all ways of reading give their rows; the sizes of windows and mixtures
-# are part of it. Add one with every change: no run may be continued in another order than it began in.
+# are part of it. Increase it with every change: no run may continue in another order than it began in.
 VERSION = 1
 
 
@@ -31,7 +31,7 @@ def selected_rows(positions: tf.Tensor, selection: Selection, *, seed: int) -> t
 
 
 def _shuffled_rows(positions: tf.Tensor, *, rows: int, seed: int) -> tf.Tensor:
-    """The rows at these positions, each epoch being a permutation of its own of all `rows` rows.
+    """The rows at these positions; each epoch is a permutation of its own of all `rows` rows.
 
     Args:
       positions: int64 [n], ascending positions in the endless stream; the epoch follows from them.
@@ -41,7 +41,7 @@ def _shuffled_rows(positions: tf.Tensor, *, rows: int, seed: int) -> tf.Tensor:
     """
     first_epoch = positions[0] // rows
     offsets = positions - first_epoch * rows
-    # Nearly always within one epoch; dividing every position would cost as much as permuting it.
+    # Positions are nearly always in one epoch; dividing each position would cost as much as permuting it.
     return tf.cond(
         offsets[-1] < rows,
         lambda: _rows(offsets, first_epoch, rows=rows, seed=seed),
@@ -50,12 +50,12 @@ def _shuffled_rows(positions: tf.Tensor, *, rows: int, seed: int) -> tf.Tensor:
 
 
 def shuffled_parts(parts: int, *, seed: int, epoch: tf.Tensor) -> tf.Tensor:
-    """A permutation, int32 [parts], of the parts of the data, of its own in each epoch (int64 [])."""
+    """A permutation, int32 [parts], of the parts of the data; each epoch, int64 [], has its own."""
     return shuffled_window(tf.constant(parts), seed=seed, epoch=epoch, window=WHOLE_EPOCH)
 
 
 def shuffled_window(rows: tf.Tensor, *, seed: int, epoch: tf.Tensor, window: tf.Tensor | int) -> tf.Tensor:
-    """A permutation, int32 [rows], of the `rows` rows (integer []) of a window, of its own in each epoch."""
+    """A permutation, int32 [rows], of the `rows` rows (integer []) of a window; each epoch has its own."""
     rows = tf.cast(rows, tf.int32)
     return Permutation(rows, seed=seed)(tf.range(rows), epoch, window)
 
@@ -80,10 +80,10 @@ def shuffled_windows(rows: tf.Tensor, *, seed: int, epoch: tf.Tensor, windows: t
         return before + Permutation(one_at_least, seed=seed)(places, epoch, windows[:, None])
 
     def uneven() -> tf.Tensor:
-        # A window with fewer rows than the largest one has places without a row; they are left out.
+        # A window with fewer rows than the largest one has places without a row, which are left out.
         return tf.boolean_mask(mixed(rows[:, None]), places < rows[:, None])
 
-    # Nearly always equally many: one number for all costs a seventh less.
+    # Windows nearly always have equally many rows: one number for all costs a seventh less.
     return tf.cond(tf.reduce_min(rows) == most, lambda: tf.reshape(mixed(most), [-1]), uneven)
 
 
@@ -100,12 +100,12 @@ class Permutation:
     """Permutes [0, rows); with int32 up to 2**30 rows, and in twice the time with int64 up to 2**62.
 
     Any element is computed at once, in 15 to 30 ns. It is a Feistel network over pairs: row p is the pair (p
-    // b, p % b). In turn each half is shifted, modulo its size, by a hash of the other half and a key.
-    Shifting back undoes such a turn, so no two rows ever meet. There are four turns, as in Luby and Rackoff
-    1988, "How to construct pseudorandom permutations from pseudorandom functions".
-    `tf.random.experimental.index_shuffle` permutes too, but takes 45 ns, half of what gathering a mapped row
-    takes; and with its four rounds, 2**33 rows are uneven. Several permutations are computed at once where
-    `rows` is a tensor that broadcasts with the indices.
+    // b, p % b). In turn, each half is shifted, modulo its size, by a hash of the other half and a key.
+    Shifting back undoes such a turn, so no two rows get the same place. There are four turns, as in Luby and
+    Rackoff 1988, "How to construct pseudorandom permutations from pseudorandom functions".
+    `tf.random.experimental.index_shuffle` permutes too. But it takes 45 ns, half of the time of gathering a
+    mapped row; and with its four rounds, permutations of 2**33 rows are uneven. Several permutations are
+    computed at once where `rows` is a tensor that broadcasts with the indices.
     """
 
     def __init__(self, rows: int | tf.Tensor, *, seed: int) -> None:
@@ -126,7 +126,8 @@ class Permutation:
         of_epoch = tf.cast(epochs, self.dtype) * words.multipliers[1]
         number = of_epoch + tf.cast(windows, self.dtype) * words.stride
         keys = tf.unstack(_mixed(number[..., None] + self._seeds, words), axis=-1)
-        # Turned before and after: the shifts leave the few rows that make no whole pair where they are.
+        # Rows are turned before and after, because the shifts do not move the few rows that make no whole
+        # pair.
         turned = self._turned(indices, keys[TURNS])
         return self._turned(self._shifted(turned, keys[:TURNS]), keys[TURNS + 1])
 
@@ -144,27 +145,28 @@ class Permutation:
             shift = _scaled(_mixed(halves[other] * words.multipliers[0] + key, words), sizes[mine], words)
             halves[mine] = _wrapped(halves[mine] + shift, sizes[mine], words)
         shifted = halves[0] * sizes[1] + halves[1]
-        with tf.control_dependencies([shifted]):  # not beside it: see `_wrapped`
+        with tf.control_dependencies([shifted]):  # one after the other: see `_wrapped`
             is_of_pair = rows < sizes[0] * sizes[1]
-        return tf.compat.v1.where(is_of_pair, shifted, rows)  # of one shape; `tf.where` broadcasts
+        # They have one shape, and `tf.where` would broadcast.
+        return tf.compat.v1.where(is_of_pair, shifted, rows)
 
 
 def quotient(numbers: tf.Tensor, divisor: tf.Tensor | int) -> tf.Tensor:
-    """Divides integers from 0 on by one from 1 on, of the same type or Python's, and rounds down.
+    """Divides integers of at least 0 by one of at least 1, of the same type or Python's, and rounds down.
 
     Integers of 32 bits are divided as float64, in half of the time.
     """
     if numbers.dtype != tf.int32:
         return tf.truncatediv(numbers, divisor)
-    # Half a step up, as TensorFlow's optimizer makes of a constant divisor its reciprocal: 49 * (1 / 49) is
-    # less than 1. A quotient is then 1 / (2 * divisor) or more from the whole numbers beside it; the error is
-    # less than a millionth of that.
+    # Half a step is added, because TensorFlow's optimizer turns a division by a constant into a product with
+    # its reciprocal, and 49 * (1 / 49) is less than 1. Then a quotient is at least 1 / (2 * divisor) away
+    # from the nearest whole numbers; the error is less than a millionth of that.
     halfway = tf.cast(numbers, tf.float64) + 0.5
     return tf.cast(halfway / tf.cast(divisor, tf.float64), tf.int32)
 
 
 def _halves(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(a, b), both near the root of `rows`, with a * b as little below `rows` as possible."""
+    """(a, b), both near the root of `rows`, with a * b at most `rows`, and as close to it as possible."""
     root = tf.cast(tf.sqrt(tf.cast(rows, tf.float64)), rows.dtype)[..., None]
     least = tf.maximum(tf.ones_like(root), root - root // 4)
     sizes = tf.minimum(least + tf.range(tf.reduce_max(root - least) + 1), root)
@@ -181,8 +183,8 @@ def _mixed(values: tf.Tensor, words: Words) -> tf.Tensor:
 
 
 def _scaled(hashes: tf.Tensor, size: tf.Tensor, words: Words) -> tf.Tensor:
-    """Hashes → [0, size), by their upper bits but the sign."""
-    # Doubled, which pushes the sign out: a mask for it takes several times as long.
+    """Hashes → numbers in [0, size), by their upper bits without the sign."""
+    # Doubling pushes the sign out; a mask takes several times as long.
     twice = tf.bitcast(hashes + hashes, words.unsigned)
     unused = tf.constant(words.bits - words.fraction_bits, words.unsigned)
     upper = tf.bitcast(tf.bitwise.right_shift(twice, unused), words.dtype)
@@ -192,8 +194,9 @@ def _scaled(hashes: tf.Tensor, size: tf.Tensor, words: Words) -> tf.Tensor:
 def _wrapped(values: tf.Tensor, size: tf.Tensor, words: Words) -> tf.Tensor:
     """Values below twice the size, modulo the size.
 
-    As unsigned numbers, those that are below the size become the largest when it is taken from them. So each
-    operation takes what the one before gives. Where two can run, TensorFlow wakes another thread for one.
+    If the size is subtracted from a smaller unsigned number, the result is very large, so a minimum picks the
+    right one. Each operation takes the result of the one before: if two could run at once, TensorFlow would
+    wake another thread.
     """
     whole = tf.bitcast(values, words.unsigned)
     less = whole - tf.bitcast(size, words.unsigned)

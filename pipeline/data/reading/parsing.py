@@ -99,9 +99,11 @@ def _fixed_length(feature: Feature) -> tf.io.FixedLenFeature:
 
 
 def words_of_blocks(serialized: tf.Tensor, schema: Schema) -> tf.Tensor:
-    """Serialized blocks, string [n] → all their rows, also those that only fill up: uint16 [n * rows, words].
+    """Serialized blocks, string [n] → all their rows, with those that only fill up a block: uint16 [n * rows,
+    words].
 
-    Rows are cut out at the offset that they have in every block: parsing an Example takes twice the time.
+    Rows are cut out at their offset, which is the same in every block: parsing an Example takes twice the
+    time.
     """
     frame = blocks.frame_of_schema(schema)
     payloads = tf.strings.substr(serialized, frame.rows_at, frame.payload)
@@ -135,7 +137,9 @@ def features_of_words(words: tf.Tensor, schema: Schema) -> dict[str, tf.Tensor]:
 
 
 def raw_of_compact(features: Mapping[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
-    """Features of blocks → what parsing a record gives: strings for indices, int64 for int32; shapes stay."""
+    """Features of blocks → what parsing a record gives: strings in place of indices, int64 in place of int32;
+    shapes stay.
+    """
     return {name: _raw(tensor, schema[name]) for name, tensor in features.items()}
 
 
@@ -149,7 +153,7 @@ def _raw(tensor: tf.Tensor, feature: Feature) -> tf.Tensor:
 def _runs(dtype: np.dtype) -> list[list[str]]:
     """Names of fields that are cut out together: neighbours of one type that hold one number each.
 
-    Thousands of columns would be thousands of operations otherwise.
+    Otherwise thousands of columns would be thousands of operations.
     """
     runs: list[list[str]] = []
     for name in dtype.names:
@@ -168,13 +172,13 @@ def _numbers(words: tf.Tensor, base: np.dtype, offset: int, width: int) -> tf.Te
     size, row_bytes = base.itemsize, words.shape[1] * blocks.WORD_BYTES
     if offset % size or row_bytes % size:
         return _of_type(_columns(words, blocks.WORD_BYTES, offset, width), base)
-    # The whole row is reinterpreted as numbers of this size, and the wanted ones are cut out. To cut out
+    # The whole row is reinterpreted as numbers of this size, and the wanted ones are cut out. Cutting out
     # words first takes 1.5 times as long, and for a single number three times.
     return _columns(_of_type(words, base), size, offset, width)
 
 
 def _of_type(words: tf.Tensor, base: np.dtype) -> tf.Tensor:
-    """Words, uint16 [rows, words] → the numbers that they are, [rows, n]; no copy."""
+    """Words, uint16 [rows, words] → the numbers that they hold, [rows, n], without a copy."""
     words_in_number = base.itemsize // blocks.WORD_BYTES
     numbers = words.shape[1] // words_in_number
     return tf.bitcast(tf.reshape(words, [tf.shape(words)[0], numbers, words_in_number]), base)

@@ -1,6 +1,6 @@
-"""The permutations of the stream in NumPy, where TensorFlow need not be; `order.py` computes them in a graph.
+"""The permutations of the stream in NumPy, for use without TensorFlow; `order.py` computes them in a graph.
 
-Both calculate with the words and the seeds that stand here, and give the same numbers.
+Both calculate with the words and seeds of this file, and give the same numbers.
 """
 
 import dataclasses
@@ -8,28 +8,28 @@ import hashlib
 
 import numpy as np
 
-# Among 2**20 rows the commonest step from a row to the next occurs 4,084 times after 3 turns, 36 times after
-# 4, and 9 times by chance.
+# The most frequent step from a row to the next, among 2**20 rows, occurs 4,084 times with 3 turns, 36 times
+# with 4, and 9 times by chance.
 TURNS = 4
 _KEYS = TURNS + 2
 
-# These stand in place of a window's number in what a permutation is keyed by.
+# These stand in place of a window's number in the key of a permutation.
 WHOLE_EPOCH = -1
 OF_A_MIXTURE = -2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Words:
-    """The integers to calculate with, by the names of their types, and the constants to hash them with."""
+    """The integer types for the calculation, by name, and the constants that hash them."""
 
     dtype: str
-    unsigned: str  # of as many bits
+    unsigned: str  # the unsigned type with as many bits
     bits: int
-    most_rows: int  # sums of two rows, and products of a half and a fraction, fit in the dtype
-    fraction_bits: int  # of a hash
+    most_rows: int  # up to here, sums of two rows, and products of a half and a fraction, fit in the dtype
+    fraction_bits: int  # bits of a hash that are used
     shifts: tuple[int, int]
-    multipliers: tuple[int, int]  # of MurmurHash3's finalizers (Appleby, public domain)
-    stride: int  # all values over the golden ratio: no small multiple is a small number
+    multipliers: tuple[int, int]  # multipliers of MurmurHash3's finalizers (Appleby, public domain)
+    stride: int  # the number of all values, divided by the golden ratio: no small multiple is a small number
 
     def seeds(self, seed: int) -> list[int]:
         """Signed numbers, one for each key of a permutation."""
@@ -59,7 +59,7 @@ LONG = Words(
 
 
 def words_for(rows: int) -> Words:
-    """The words of a permutation of so many rows of a whole epoch."""
+    """The words for a permutation of a whole epoch of `rows` rows."""
     return LONG if rows > SHORT.most_rows else SHORT
 
 
@@ -71,7 +71,7 @@ class Permutation:
     """Permutes [0, rows) as `order.Permutation` does, in both directions.
 
     Args:
-      rows: a number, or int64 [n], the rows of the range that each element is in: up to 2**30 then.
+      rows: a number; or int64 [n], the number of rows in each element's range, then at most 2**30.
     """
 
     def __init__(self, rows: int | np.ndarray, *, seed: int) -> None:
@@ -129,7 +129,7 @@ class Permutation:
         return np.divmod(rows, self._sizes[1])
 
     def _joined(self, halves: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
-        """The rows of these pairs; the few that make no whole pair stay where they are."""
+        """The rows of these pairs; the few rows that make no whole pair stay where they are."""
         is_of_pair = rows < self._sizes[0] * self._sizes[1]
         return np.where(is_of_pair, halves[0] * self._sizes[1] + halves[1], rows)
 
@@ -137,7 +137,7 @@ class Permutation:
         """A hash of one half, in [0, size), by which the other is shifted."""
         words = self._words
         hashes = self._mixed(half * self._dtype.type(words.multipliers[0]) + key)
-        twice = (hashes + hashes).view(words.unsigned)  # which pushes the sign out
+        twice = (hashes + hashes).view(words.unsigned)  # doubling pushes the sign out
         upper = (twice >> np.asarray(words.bits - words.fraction_bits, words.unsigned)).view(self._dtype)
         return upper * size >> words.fraction_bits
 
@@ -153,7 +153,9 @@ def _wrapped(values: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _halves(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(a, b) of each number, both near its root, with a * b as little below it as possible."""
+    """(a, b) of each number, both near its root, with a * b at most the number, and as close to it as
+    possible.
+    """
     distinct, places = np.unique(rows, return_inverse=True)
     firsts = np.array([_half(int(each)) for each in distinct], rows.dtype)[places]
     return firsts, rows // firsts

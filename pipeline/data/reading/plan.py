@@ -1,4 +1,6 @@
-"""The plan of a training stream, resolved once: its rows and their order, the way to read them, the share."""
+"""The plan of a training stream, resolved once: its rows, their order, the way to read them, and a host's
+share.
+"""
 
 import dataclasses
 import functools
@@ -13,10 +15,10 @@ from pipeline.data.reading.positions import WayName, way_of
 from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.window_parts import MOST_CANONICAL_SHARDS
 
-# --- What is trained on: one selection, or several with a weight each, mixed in cycles of 1,000 positions.
+# --- The data to train on: one selection, or several with a weight each, mixed in cycles of 1,000 positions.
 
 CYCLE = 1000
-_MOST_WEIGHT = 1e100  # sums of larger ones may be infinite
+_MOST_WEIGHT = 1e100  # sums of larger weights may be infinite
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,8 +34,8 @@ class Mixture:
     """Several selections as one; the first part gives the mixture's schema, statistics and epochs.
 
     Raises:
-      InputError: a weight is not positive or gives less than a row a cycle, or the parts differ in layout or
-        schema.
+      InputError: a weight is not positive or gives less than one row in a cycle, or the parts differ in
+        layout or schema.
     """
 
     parts: tuple[Part, ...]
@@ -58,7 +60,8 @@ class Mixture:
     def counts(self) -> tuple[int, ...]:
         """Rows of each part in a cycle: the weights, rounded so that they add up (largest remainders)."""
         weights = [max(0.0, part.weight) for part in self.parts]
-        # Left to right: since Python 3.12 sum() rounds otherwise, and other counts are another order.
+        # The weights are added from left to right: since Python 3.12, sum() rounds in another way, and other
+        # counts would give another order.
         total = functools.reduce(operator.add, weights) or 1.0
         exact = [CYCLE * weight / total for weight in weights]
         counts = [math.floor(share) for share in exact]
@@ -100,16 +103,16 @@ def _error(part: Part, received: str, expected: str) -> InputError:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadPlan:
-    """All that the order and the origin of the rows depend on; `plan_reading` makes one."""
+    """Everything on which the order and the source of the rows depend; `plan_reading` makes one."""
 
     data: TrainingData
     ways: tuple[WayName, ...]  # one for each part of the data
     seed: int
-    # The stream starts here: examples of all hosts since the start of training. A tensor, int64 [], in a
-    # graph that reads from any position.
+    # The stream starts at this position: the number of examples of all hosts since the start of training. A
+    # tensor, int64 [], in a graph that reads from any position.
     position: int | tf.Tensor = 0
     share: Share
-    most_canonical_shards: int = MOST_CANONICAL_SHARDS  # 1 where no other host reads a part of it
+    most_canonical_shards: int = MOST_CANONICAL_SHARDS  # 1 where no other host reads a part of the stream
 
     @property
     def selection(self) -> Selection:
@@ -142,7 +145,7 @@ def plan_reading(
       position: examples consumed since the start of training; with the seed, the whole state.
 
     Raises:
-      InputError: `shuffle` is none of the three.
+      InputError: `shuffle` has another value.
     """
     ways = tuple(way_of(selection, shuffle) for selection in parts_of(data))
     return ReadPlan(data=data, ways=ways, seed=seed, position=position, share=share)

@@ -1,4 +1,4 @@
-"""Which row stands at a position of the stream, in NumPy: what `order.py` and `windows.py` do, backwards.
+"""Which row stands at a position of the stream, in NumPy: the inverse of what `order.py` and `windows.py` do.
 
 Any position is answered by itself, so a reader of any kind finds the row that training reads there. No
 TensorFlow.
@@ -16,7 +16,8 @@ from pipeline.data.dataset.selection import Selection
 from pipeline.data.reading.permutation import WHOLE_EPOCH, Permutation
 from pipeline.data.reading.window_parts import WindowParts, cut_windows
 
-SINGLE_RECORD_BYTES = 4 << 10  # 4 KiB: from there on, decoding a record costs more than fetching it alone
+# 4 KiB: from this size on, decoding a record costs more than fetching it by itself.
+SINGLE_RECORD_BYTES = 4 << 10
 SHUFFLES = ("auto", "global", "windows")
 
 WayName = Literal["single", "windows", "mapped"]  # the keys of stream.WAYS
@@ -25,14 +26,14 @@ Order = Callable[
     [np.ndarray], np.ndarray
 ]  # positions, int64 [n] → numbers of rows over all shards, int64 [n]
 
-_EPOCHS_KEPT = 2  # readers go from one to the next
+_EPOCHS_KEPT = 2  # epochs whose order is kept: readers go from one to the next
 
 
 def way_of(selection: Selection, shuffle: str) -> WayName:
     """The way in which a selection is read: resolves "auto", "global" and "windows".
 
     Raises:
-      InputError: `shuffle` is none of the three.
+      InputError: `shuffle` has another value.
     """
     if shuffle not in SHUFFLES:
         raise InputError(
@@ -50,12 +51,12 @@ def way_of(selection: Selection, shuffle: str) -> WayName:
 
 
 def stored_order(selection: Selection) -> Order:
-    """The rows as they are stored, epoch after epoch the same."""
+    """The rows in stored order, the same in every epoch."""
     return _Stored(selection)
 
 
 def stream_order(selection: Selection, *, seed: int, global_batch: int, shuffle: str = "auto") -> Order:
-    """The rows as a training stream takes them; the arguments are those of its plan."""
+    """The rows in the order of a training stream; the arguments are those of its plan."""
     if way_of(selection, shuffle) == "windows":
         return _Windows(selection, seed=seed, global_batch=global_batch)
     return _Permuted(selection, Permutation(selection.rows, seed=seed))
@@ -71,7 +72,7 @@ class _Stored:
 
 @dataclasses.dataclass(frozen=True)
 class _Permuted:
-    """A permutation of the whole epoch, another one in each."""
+    """A permutation of the whole epoch; each epoch has another one."""
 
     selection: Selection
     permutation: Permutation
@@ -91,11 +92,12 @@ def _selected(numbers: np.ndarray, selection: Selection) -> np.ndarray:
     return numbers - starts[part] + firsts[part]
 
 
-# --- Windows: which window of which canonical shard holds a position, and which of its rows stands there.
+# --- Windows: which window of which canonical shard holds a position, and which row of the window stands
+# there.
 
 
 class _Windows:
-    """Terms are those of `canonical_shards.py`."""
+    """Positions and rows of a selection that is read in windows; `canonical_shards.py` explains the terms."""
 
     def __init__(self, selection: Selection, *, seed: int, global_batch: int) -> None:
         self._rows, self._seed, self._global_batch = selection.rows, seed, global_batch
@@ -151,10 +153,12 @@ class _Windows:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Segments:
-    """`canonical_shards.Segments` of all shards; the methods take n shards and a number of each, [n] both."""
+    """`canonical_shards.Segments` of all shards; the methods take n shards and one number for each, both
+    [n].
+    """
 
     starts: np.ndarray  # int64 [parts + 1], rows before each part, and in all, in the order of the epoch
-    begins: np.ndarray  # int64 [shards] each, from here on
+    begins: np.ndarray  # int64 [shards] each, like all that follow
     sizes: np.ndarray
     ends: np.ndarray
     first: np.ndarray

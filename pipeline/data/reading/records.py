@@ -28,7 +28,7 @@ def read_single(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 
 
 def single_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
-    """What `read_single` gives, with each row's number over all shards, int64 [n], in place of the row."""
+    """Like `read_single`, but gives each row's number over all shards, int64 [n], in place of the row."""
     positions = plan.share.positions(plan.position, batches=batches)
     together = rebatched(positions, rows_together(plan.selection.shards.mean_bytes))
     return together.map(_numbers_of(plan), num_parallel_calls=CALLS_AT_ONCE, deterministic=True)
@@ -37,7 +37,8 @@ def single_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 def _numbers_of(plan: ReadPlan) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     @no_autograph
     def numbers_of(positions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
+        # Positions are copied, because groups may be sliced from them: TensorFlow logs every slice of a
+        # slice.
         return tf.raw_ops.DeepCopy(x=positions), order.selected_rows(
             positions, plan.selection, seed=plan.seed
         )
@@ -47,13 +48,13 @@ def _numbers_of(plan: ReadPlan) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Ten
 
 # --- Records one by one, each by its offset: as many reads at once as the storage needs.
 
-# Records that one call fetches: more save little time, and take longer to trace (records of 221 bytes, CPU µs
-# each: 23 with 32, 19 with 64).
+# Records that one call fetches. More of them save little time, and take longer to trace: a record of 221
+# bytes takes 23 µs of CPU with 32, and 19 µs with 64.
 _TOGETHER_ROWS = 64
 _TOGETHER_BYTES = 4 << 20  # 4 MiB
-CALLS_AT_ONCE = 2  # their order stays
-# Records that one call reads in turn, where reads are slow; each waits for the ones before it. Records of 30
-# KB at 10 ms a read take 342 CPU µs each with 1, 203 with 4, 189 with 8.
+CALLS_AT_ONCE = 2  # calls that run at once; their order stays
+# Records that one call reads in turn, where reads are slow; each waits for the ones before it. Where a read
+# takes 10 ms, a record of 30 KB takes 342 µs of CPU with 1, 203 µs with 4, 189 µs with 8.
 _MOST_IN_TURN = 4
 
 
@@ -64,11 +65,12 @@ def fetched(
     *,
     mean_bytes: float,
 ) -> tf.data.Dataset:
-    """(positions int64 [n], records string [n]) of elements [m, …]; n is `_TOGETHER_ROWS` at most.
+    """Fetches the records of elements [m, …]: (positions int64 [n], records string [n]), n at most
+    `_TOGETHER_ROWS`.
 
     Args:
       numbers: an element's positions, and the numbers of their records, both int64 [n].
-      mean_bytes: of a record.
+      mean_bytes: mean size of a record.
     """
     if fetch.in_flight.is_slow:
         return _side_by_side(elements, numbers, fetch, mean_bytes=mean_bytes)
@@ -94,7 +96,7 @@ def _side_by_side(
     *,
     mean_bytes: float,
 ) -> tf.data.Dataset:
-    """`fetched` where reads are slow: many calls at once, each of a few records in turn."""
+    """Does what `fetched` does where reads are slow: many calls at once, each for a few records in turn."""
     together = rows_together(mean_bytes)
     few = min(_MOST_IN_TURN, together, fetch.in_flight.records_each(mean_bytes))
 
@@ -115,8 +117,8 @@ def _side_by_side(
 
 # --- Rows of local blocks, mapped into memory and gathered by number: nothing is read or parsed.
 
-# Several shards of no more bytes are copied. Rows of several maps are gathered shard by shard, and put in
-# order afterwards: with 30 shards that took 1.4 times the CPU of one.
+# Several shards with at most so many bytes together are copied. Otherwise rows are gathered shard by shard,
+# and put in order afterwards: with 30 shards that took 1.4 times the CPU time of one.
 COPIED_BYTES = 256 << 20  # 256 MiB
 
 
@@ -158,10 +160,11 @@ class _MappedRows:
         if not selection.is_checked:
             _check_digests(selection)
         self._rows_in_block = geometry.rows
-        # Both in rows, of whose width they are multiples: from block to block, and before a block's rows.
+        # Both are counted in rows, because they are multiples of a row's width: the step from block to block,
+        # and what precedes a block's rows.
         self._stride = (frame.size + FRAME_BYTES) // geometry.width
         self._first = (HEADER_BYTES + frame.rows_at) // geometry.width
-        # Made once, even where what reads them is traced again and again.
+        # These are made once, even if the functions that read them are traced again and again.
         with tf.init_scope(), tf.device("CPU:0"):
             self._starts = tf.constant(shards.row_starts)
             self._maps = [

@@ -1,4 +1,4 @@
-"""Tries reads that failed again, after growing waits, and reports them; all in TensorFlow's C++."""
+"""Retries failed reads after growing waits, and reports them; all in TensorFlow's C++."""
 
 import functools
 import sys
@@ -10,7 +10,8 @@ import tensorflow as tf
 from pipeline.base import files
 from pipeline.base.tracing import tf_function
 
-# Resources by name, not captured: a dataset with them still goes to another host, and counts there.
+# Resources are found by name, not captured, so a dataset that uses them can be sent to another host, and
+# counts there.
 _REPORTED = [10**power for power in range(13)]
 _LINE = "warning    a read failed, and is tried again: "
 _ZERO = np.int64(0)
@@ -28,8 +29,8 @@ def read_again(
     """The one element of `dataset`.
 
     Args:
-      nothing: a value of its dtype and rank that is not whole.
-      is_whole: says whether an element lacks nothing.
+      nothing: a value of the element's dtype and rank that `is_whole` refuses.
+      is_whole: function that says whether an element is complete.
       path, offset: where the read starts, string [] and int64 [].
 
     Raises, when the graph runs: what TensorFlow does, where the last try fails.
@@ -57,17 +58,18 @@ def read_again(
 
 
 def first_or(dataset: tf.data.Dataset, otherwise: object) -> tf.Tensor | tuple[tf.Tensor, ...]:
-    """The first element of a dataset; `otherwise` where reading it fails."""
+    """The first element of a dataset, or `otherwise` if reading it fails."""
     instead = tf.data.Dataset.from_tensors((_ZERO, otherwise))
     _, first = _numbered(0, dataset).ignore_errors().concatenate(instead).take(1).get_single_element()
     return first
 
 
 def firsts(datasets: Sequence[tf.data.Dataset], last: object) -> tuple[tf.Tensor, tf.Tensor]:
-    """The first element of each dataset, read one after the other; those whose reading fails are left out.
+    """The first element of each dataset, read one after the other; datasets whose reading fails are left out.
 
     Returns:
-      int64 [n] their numbers, ascending, and [n, …]; in the end the number of all, and `last`.
+      The numbers of the datasets, int64 [n], ascending, and their elements, [n, …]. At the end come the
+        number of all datasets, and `last`.
     """
     numbered = [_numbered(number, dataset).take(1) for number, dataset in enumerate(datasets)]
     all_ = np.int64(len(datasets))
@@ -76,8 +78,8 @@ def firsts(datasets: Sequence[tf.data.Dataset], last: object) -> tuple[tf.Tensor
 
 
 def _numbered(number: int, dataset: tf.data.Dataset) -> tf.data.Dataset:
-    # One element only: a file that does not open would be opened for ever. Zipped, because
-    # `choose_from_datasets`, which does the same, takes 0.9 ms.
+    # Each dataset is asked for one element only: a file that does not open would be opened for ever. They are
+    # zipped, because `choose_from_datasets`, which does the same, takes 0.9 ms.
     return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(np.int64(number)), dataset)
 
 
@@ -99,7 +101,7 @@ def count(path: str) -> int:
 
 
 def note_failed(path: tf.Tensor, offset: tf.Tensor) -> tf.Operation:
-    """Counts a read that failed; reports a file's first, tenth, hundredth, … one.
+    """Counts a failed read; reports a file's first, tenth, hundredth, … failure.
 
     Args:
       path: or other words for what was read, string [].

@@ -89,12 +89,16 @@ class Share:
         return self.shard_count == self.service_count == 1
 
     def positions(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
-        """Endless dataset of positions read here, of `batches` global batches: int64 [batches * examples]."""
+        """Endless dataset of the positions that this host reads of `batches` global batches: int64 [batches *
+        examples].
+        """
         here = no_autograph(lambda first: self.positions_from(first, batches=batches))
         return self.turn_starts(start, batches=batches).map(here)
 
     def positions_from(self, first: tf.Tensor, *, batches: int) -> tf.Tensor:
-        """The positions read here of `batches` global batches from `first`, int64 [batches * examples]."""
+        """The positions that this host reads of `batches` global batches from `first` on, int64 [batches *
+        examples].
+        """
         starts = first + self.global_batch * tf.range(batches, dtype=tf.int64)
         return tf.reshape(starts[:, None] + tf.range(*self.run, dtype=tf.int64), [-1])
 
@@ -104,14 +108,15 @@ class Share:
         return tf.data.Dataset.zip((self.turns_here(starts),))
 
     def turns_here(self, turns: tf.data.Dataset) -> tf.data.Dataset:
-        """The turns (one an element) that this host or service reads."""
+        """The turns that this host or service reads; each element is one turn."""
         return turns if self.cuts_batches else turns.shard(self.service_count, self.service_index)
 
     def of_groups(self, groups: tf.data.Dataset, *, batches: int = 1) -> tf.data.Dataset:
-        """The part that is read here of endless groups (positions int64 [n], rows [n, …]) of any size.
+        """The part that this host reads of endless groups (positions int64 [n], rows [n, …]) of any size.
 
         Args:
-          batches: global batches that an element of the result comes from, unless everything is read here.
+          batches: number of global batches from which an element of the result comes, unless this host reads
+            everything.
         """
         if self.is_all:
             return groups
@@ -137,7 +142,7 @@ def rebatched(groups: tf.data.Dataset, rows: int) -> tf.data.Dataset:
 
 
 def share_of_context(context: tf.distribute.InputContext, *, global_batch: int) -> Share:
-    """The share of the host that a strategy asks for its input."""
+    """The share of a host, when a strategy asks it for its input."""
     return Share(
         global_batch=global_batch,
         replicas=context.num_replicas_in_sync,
@@ -152,8 +157,8 @@ CPU_QUOTA = pathlib.Path("/sys/fs/cgroup/cpu.max")
 
 
 def host_cores() -> float:
-    """Counts the cores that this process is bound to, within its container's quota."""
-    # macOS binds no process.
+    """The number of cores to which this process is bound, within its container's quota."""
+    # macOS does not bind processes.
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = CPU_QUOTA.read_text().split()

@@ -1,7 +1,7 @@
 """Rows by their position, as NumPy arrays: for Grain, torch, or a loop of one's own. No TensorFlow.
 
 A `RowSource` is what Grain calls a `RandomAccessDataSource` and torch a map-style dataset. It keeps no place
-in the data, so any number of processes may read it, each from any position on.
+in the data, so any number of processes may read it, each starting at any position.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES,
 from pipeline.data.reading.positions import Order, stored_order, stream_order
 from pipeline.data.schema.feature import Feature
 
-Row = dict[str, object]  # a NumPy scalar, an array or, of a string, bytes
+Row = dict[str, object]  # a NumPy scalar or array; bytes for a string
 Rows = dict[str, np.ndarray]  # [n, *shape] each: float32, int64, or bytes objects
 
 
@@ -38,11 +38,11 @@ class RowSource:
     Args:
       selection: what is read.
       order: which row stands at a position, such as `positions.stream_order` gives.
-      epochs: how many follow each other; their rows are numbered on.
+      epochs: how many epochs follow each other; positions run on through all of them.
 
     Raises:
       InputError: where a row is read: it is damaged, or its file is gone.
-      IndexError, TypeError: as of a list, where there is no such position.
+      IndexError, TypeError: there is no such position, as for a list.
     """
 
     def __init__(self, selection: Selection, order: Order, *, epochs: int = 1) -> None:
@@ -53,7 +53,7 @@ class RowSource:
         row_bytes = selection.shards.mean_bytes / selection.shards.rows_in_record
         self._rows_ahead = int(np.clip(_AHEAD_BYTES / row_bytes, 1, _MOST_AHEAD))
         self._ahead = _Recent(self._read_ahead, _GROUPS_AHEAD)
-        self._last: dict[int, int] = {}  # position that each thread has read
+        self._last: dict[int, int] = {}  # last position that each thread has read
 
     def __len__(self) -> int:
         return self._length
@@ -69,7 +69,7 @@ class RowSource:
         position, thread = self._position(operator.index(index)), threading.get_ident()
         follows, self._last[thread] = self._last.get(thread) == position - 1, position
         if follows and self._rows_ahead > 1:
-            with contextlib.suppress(InputError):  # of another row; this one's comes below
+            with contextlib.suppress(InputError):  # damage of another row; for this row it is raised below
                 group, at = divmod(position, self._rows_ahead)
                 return {name: _own(value) for name, value in self._ahead(group)[at].items()}
         group, at = divmod(position, _NEARBY)
@@ -81,7 +81,7 @@ class RowSource:
         columns = self[list(indices)]
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
-    _getitems = __getitems__  # as Grain calls it
+    _getitems = __getitems__  # the name that Grain calls
 
     def batched(self, size: int, *, hosts: int = 1, host: int = 0) -> "BatchSource":
         """The same in batches: `source.batched(256)[2]` is `source[512:768]`; see `BatchSource`."""
@@ -98,7 +98,7 @@ class RowSource:
         given = np.asarray(index)
         if given.ndim != 1:
             raise IndexError(f"positions of {given.ndim} dimensions, where rows have one")
-        if given.dtype == bool:  # a mask; as positions it would be rows 0 and 1
+        if given.dtype == bool:  # a mask; read as positions, it would mean rows 0 and 1
             if len(given) != self._length:
                 raise IndexError(f"a mask of {len(given):,} for {self._length:,} rows")
             return np.flatnonzero(given)
@@ -109,17 +109,19 @@ class RowSource:
         return given.astype(np.int64) % self._length
 
     def _read_ahead(self, group: int) -> list[Row]:
-        """Rows that who reads one after the other will want: alone, each would cost ten times as much."""
+        """Reads rows that a sequential reader will want next: one by one, each would cost ten times as
+        much.
+        """
         first = group * self._rows_ahead
         return self.__getitems__(range(first, min(first + self._rows_ahead, self._length)))
 
     def _numbers_near(self, group: int) -> np.ndarray:
-        """Of one position an order takes as long to compute as of hundreds."""
+        """Computes the order of hundreds of positions at once, which takes as long as for one."""
         return self._order(np.arange(group * _NEARBY, (group + 1) * _NEARBY, dtype=np.int64))
 
 
 def _own(value: object) -> object:
-    """A value of a row that is kept, for a caller who may change it in place."""
+    """Copies a value of a row that is kept, because a caller may change the value in place."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -127,7 +129,7 @@ def _own(value: object) -> object:
 class BatchSource:
     """Whole batches of a `RowSource` by their number; each host reads its run of every global batch.
 
-    So a batch is the same set of rows on any number of hosts. Rows behind the last whole batch are left out.
+    So a batch is the same set of rows on any number of hosts. Rows after the last whole batch are left out.
 
     Raises:
       InputError: the hosts cannot share a batch evenly, or there are fewer rows than a batch has.
@@ -181,17 +183,17 @@ def stream_rows(
     return RowSource(selection, order, epochs=epochs)
 
 
-_NEARBY = 1 << 10  # positions
+_NEARBY = 1 << 10  # positions whose order is computed together
 _MOST_AHEAD, _AHEAD_BYTES = 64, 1 << 20  # rows, and 1 MiB of them, that are read ahead
-_GROUPS_AHEAD = 16  # of them; threads read at places of their own
-_GROUPS_KEPT = 64  # several threads or processes read at places of their own
+_GROUPS_AHEAD = 16  # groups that are read ahead; several threads read at different places
+_GROUPS_KEPT = 64  # groups that are kept; several threads or processes read at different places
 
 
 class _Recent:
-    """A function that keeps its last results; it is pickled without them.
+    """A function that keeps its last results, but is pickled without them.
 
     Args:
-      function: of a number.
+      function: takes a number.
     """
 
     def __init__(self, function: Callable[[int], object], kept: int = _GROUPS_KEPT) -> None:
@@ -212,7 +214,7 @@ class _Reader(Protocol):
 
 # --- Rows that are records: each is read by its offset.
 
-_FILES_KEPT = 64  # open
+_FILES_KEPT = 64  # open files
 _AT_ONCE_BYTES = 1 << 20  # 1 MiB: neighbours are read together
 
 
@@ -232,7 +234,7 @@ class _RecordReader:
             raise self._error(int(numbers[error.record]), error.reason) from None
 
     def _frames(self, numbers: np.ndarray) -> list[bytes]:
-        """The records with what is around them in their files."""
+        """The records with their frames, as they are in their files."""
         shards = np.searchsorted(self._shards.record_starts, numbers, side="right") - 1
         begins, ends = self._places(numbers, shards)
         if not len(numbers):
@@ -332,7 +334,7 @@ class _BlockReader:
         return {name: column(rows[name]) for name, column in self._columns.items()}
 
     def _mapped(self, shard: int) -> np.ndarray:
-        """The rows of a shard and what is between them, uint8 [n, width]."""
+        """The rows of a shard and the bytes between them, uint8 [n, width]."""
         path, expected = self._shards.paths[shard], int(self._shards.bytes[shard])
         with _open(path) as file:
             if (size := os.fstat(file.fileno()).st_size) != expected:
@@ -343,7 +345,7 @@ class _BlockReader:
         return np.frombuffer(mapped, np.uint8).reshape(-1, self._dtype.itemsize)
 
     def _check(self, records: np.ndarray) -> None:
-        """Raises InputError where a block is damaged, of those that were not looked at before."""
+        """Checks the blocks that were not checked before; raises InputError where one is damaged."""
         new = records[~self._is_checked[records]]
         for record in np.unique(new).tolist() if len(new) else ():
             shard = self._shards.shard_of_record(record)
@@ -357,13 +359,13 @@ class _BlockReader:
 
 @dataclasses.dataclass(frozen=True)
 class _Column:
-    """What blocks hold of a feature, [n, *shape] → what a record would."""
+    """Turns what blocks hold of a feature, [n, *shape], into what a record would hold."""
 
     feature: Feature
 
     @functools.cached_property
     def _strings(self) -> np.ndarray | None:
-        """The values of indices from `blocks.MISSING` on; None where there are no indices."""
+        """The values that indices stand for, from `blocks.MISSING` on; None if there are no indices."""
         vocabulary = blocks.field(self.feature).vocabulary
         values = blocks.values_by_index(self.feature, vocabulary) if vocabulary else []
         return np.array([value.encode() for value in values], object) if values else None

@@ -1,4 +1,4 @@
-"""The endless stream of rows that a plan asks for, by whichever way of reading it names.
+"""The endless stream of rows of a plan, read in the way that the plan names.
 
 Elements are (positions int64 [n], rows [n, …]). A position is the number of an example since the start of
 training; a row is a serialized record (string) or, from blocks, its words (uint16 [n, words]).
@@ -29,16 +29,17 @@ class Way:
     Both functions take a plan and how many global batches are read at once.
     """
 
-    layouts: tuple[str, ...]  # the layouts that it reads
+    layouts: tuple[str, ...]  # the layouts that it can read
     read: Callable[[ReadPlan, int], tf.data.Dataset]  # endless (positions, rows), or what `gather` takes
-    # A function from an element to (positions, rows), for ways that can be a part of a later map.
+    # A function from an element to (positions, rows), for ways that a later map can include.
     gather: Callable[[ReadPlan, int], Callable[..., tuple[tf.Tensor, tf.Tensor]]] | None = None
-    # As `read`, but gives each row's number over all shards of the selection instead of the row.
+    # Like `read`, but gives each row's number over all shards of the selection instead of the row.
     numbers: Callable[[ReadPlan, int], tf.data.Dataset]
-    at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
+    at_once: float = 1.0  # the most calls of `read` that run at once, on any number of cores
     most_reads: int = MOST_READS  # reads in flight at once, on slow storage
-    cuts_batches: bool = False  # a service reads a run of every global batch, not whole batches in turn
-    is_local: bool = False  # reads into the memory of the host that trains: no other host can help
+    # Whether a service reads a run of every global batch, instead of whole batches in turn.
+    cuts_batches: bool = False
+    is_local: bool = False  # whether it reads into the memory of the host that trains: no other host can help
 
 
 # To add a way, add it here and to positions.WayName, and let positions.way_of choose it; the tests of the
@@ -62,7 +63,7 @@ WAYS: Mapping[WayName, Way] = {
         layouts=("blocks",),
         read=records.read_mapped,
         gather=records.gather,
-        numbers=records.single_numbers,  # the same permutation
+        numbers=records.single_numbers,  # it is the same permutation
         is_local=True,
     ),
 }
@@ -87,7 +88,7 @@ def way_of(plan: ReadPlan) -> Way:
 
 
 def read(plan: ReadPlan, *, batches: int = 1) -> tf.data.Dataset:
-    """Endless (positions int64 [n], rows [n, …]) of the plan's share, as many rows as are read together.
+    """Endless (positions int64 [n], rows [n, …]) of the plan's share; n rows are read together.
 
     Args:
       batches: global batches that are read at once, where other hosts read their share of them.
@@ -106,8 +107,8 @@ def read(plan: ReadPlan, *, batches: int = 1) -> tf.data.Dataset:
 def read_numbers(plan: ReadPlan) -> tf.data.Dataset:
     """The numbers of the rows that `read` gives: endless (positions int64 [n], numbers int64 [n, 2]).
 
-    No record is read. The numbers are that of the mixture's part, 0 where there is no mixture, and that of
-    the row over all shards of the part's selection.
+    No record is read. The two numbers are the mixture's part, 0 where there is no mixture, and the row,
+    counted over all shards of the part's selection.
     """
     numbers = way_of(plan).numbers(plan, 1)
     of_part = numbers if isinstance(plan.data, Mixture) else numbers.map(_of_part(0))
@@ -128,7 +129,9 @@ def _mixed_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 
 
 def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """(positions, rows int64 [n]) → (positions, int64 [n, 2]), the part before each row."""
+    """(positions, rows int64 [n]) → (positions, int64 [n, 2]): puts the number of the part before each
+    row.
+    """
 
     @no_autograph
     def both(positions: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -139,8 +142,8 @@ def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.
 
 # --- The stream of a mixture: exact over every cycle, and the same from any position.
 
-_CYCLES_AT_ONCE = 2  # their order stays
-_SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's seed meets another part's
+_CYCLES_AT_ONCE = 2  # cycles that are read at once; their order stays
+_SEED_STRIDE = 1 << 32  # distance of the parts' seeds: so large that no config's seed equals another part's
 
 
 def read_mixture(
@@ -148,14 +151,14 @@ def read_mixture(
 ) -> tf.data.Dataset:
     """Endless (positions int64 [n], rows [n, …]) of a mixture, for the plan's share.
 
-    In each cycle every part gives its number of rows, the next ones of its own shuffled epochs, and the rows
-    of the cycle are permuted. So the row at a position is a pure function of the seed, and the stream starts
-    at any position without reading what comes before. A part of few rows and much weight begins its next
-    epoch earlier.
+    In each cycle every part gives its number of rows, which are the next rows of its own shuffled epochs;
+    then the rows of the cycle are permuted. So the row at a position is a pure function of the seed, and the
+    stream starts at any position without reading what comes before. A part with few rows and a large weight
+    begins its next epoch earlier.
 
     Args:
       batches: global batches that are read at once, where other hosts read their share of them.
-      read_part: a function of the number and plan of a part to its stream.
+      read_part: a function from the number and plan of a part to its stream.
     """
     return plan.share.of_groups(_cycles(plan, plan.data, read_part), batches=batches)
 
@@ -163,19 +166,22 @@ def read_mixture(
 def is_large_mixture(mixture: Mixture) -> bool:
     """Returns whether the records of a cycle are too large to hold: two cycles of photographs take gigabytes.
 
-    Only the numbers of such records are mixed, and each record is fetched when its position comes.
+    Only the numbers of such records are mixed; each record is fetched when its position comes.
     """
     return _mean_bytes(mixture) >= SINGLE_RECORD_BYTES
 
 
 def fetch_mixture(plan: ReadPlan, numbers: tf.data.Dataset) -> tf.data.Dataset:
-    """(positions int64 [n], records string [n]) of (positions, numbers int64 [n, 2]): part, and row of it."""
+    """(positions, numbers int64 [n, 2]) → (positions int64 [n], records string [n]); a number is a part, and
+    a row of it.
+    """
     shards = [part.selection.shards for part in plan.data.parts]
     starts = tf.constant(np.cumsum([0, *(each.records for each in shards[:-1])]))
 
     @no_autograph
     def numbers_of(positions: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
+        # Positions are copied, because groups may be sliced from them: TensorFlow logs every slice of a
+        # slice.
         return tf.raw_ops.DeepCopy(x=positions), tf.gather(starts, numbers[:, 0]) + numbers[:, 1]
 
     fetch_ = Fetch(shards_lib.join_tables(shards))
@@ -193,7 +199,7 @@ def _mean_bytes(mixture: Mixture) -> float:
 def _cycles(
     plan: ReadPlan, mixture: Mixture, read_part: Callable[[int, ReadPlan], tf.data.Dataset]
 ) -> tf.data.Dataset:
-    """A cycle an element; the first one starts at the plan's position."""
+    """A dataset with one cycle as each element; the first one starts at the plan's position."""
     position = tf.convert_to_tensor(plan.position, tf.int64)
     first_cycle, offset = position // CYCLE, position % CYCLE
 

@@ -1,4 +1,4 @@
-"""The parts that windows are made of, where single records are too small to fetch one by one. No TensorFlow.
+"""The parts of which windows are made, for records that are too small to fetch one by one. No TensorFlow.
 
 Parts are permuted over the epoch, and rows inside a window of some parts. `windows.py` reads them with
 TensorFlow, `positions.py` says with NumPy which row stands where.
@@ -13,15 +13,15 @@ import numpy as np
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.shards import Shards
 
-PART_BYTES = 128 << 10  # 128 KiB: below, opening a file costs more than reading it
+PART_BYTES = 128 << 10  # 128 KiB: below this, opening a file costs more than reading it
 PART_RECORDS = 256
 WINDOW_ROWS = 1 << 14
-WINDOW_BYTES = 4 << 20  # 4 MiB: a window that the processor's cache holds costs half as much to permute
-WINDOW_PARTS = 4  # at least
+WINDOW_BYTES = 4 << 20  # 4 MiB: a window that fits into the processor's cache takes half the time to permute
+WINDOW_PARTS = 4  # parts of a window, at least
 
 MOST_CANONICAL_SHARDS = 64
 # Two canonical shards may share the part where their segments meet, and each reads it.
-LEAST_PARTS = 16  # of a shard
+LEAST_PARTS = 16  # parts of a shard
 MOST_BYTES = 32 << 20  # 32 MiB of windows: every shard has one open
 
 
@@ -42,28 +42,30 @@ class WindowParts:
     together.
     """
 
-    first_record: np.ndarray  # number over all files
-    first_row: np.ndarray  # the first that is selected, by its number over all files
-    records: np.ndarray  # how many, from there on; they may go on in the next file
+    first_record: np.ndarray  # number of each part's first record, over all files
+    first_row: np.ndarray  # number of the first selected row, over all files
+    records: np.ndarray  # how many records, from there on; they may go on in the next file
     skipped_rows: np.ndarray  # rows of the first record that come before the selection
     rows: np.ndarray  # selected rows, which follow the skipped ones
     size: int  # rows of a whole part
-    bytes: float  # of a whole part
-    in_windows: int  # parts whose rows the windows of all shards together hold
+    bytes: float  # bytes of a whole part
+    in_windows: int  # parts that the windows of all shards hold together
 
     def in_window(self, shards: int) -> int:
-        """Counts the parts whose rows are permuted together, where there are so many canonical shards."""
+        """The number of parts whose rows are permuted together, with so many canonical shards."""
         of_shard = math.ceil(len(self.rows) / shards)
         windows = math.ceil(of_shard / max(1, round(self.in_windows / shards)))
-        # Divided again, so that the last window is about as large as the others.
+        # This divides again, so that the last window is about as large as the others.
         return math.ceil(of_shard / windows)
 
     def window_rows(self, shards: int) -> int:
-        """Rows of a whole window, where there are so many canonical shards."""
+        """The number of rows of a whole window, with so many canonical shards."""
         return self.in_window(shards) * self.size
 
     def canonical_shards(self, global_batch: int, *, most: int = MOST_CANONICAL_SHARDS) -> int:
-        """The most, a power of two, that divide the global batch and have enough parts each."""
+        """The largest number of canonical shards, a power of two, that divides the global batch and leaves
+        enough parts for each.
+        """
         count = math.gcd(global_batch, most)
         while count > 1 and (len(self.rows) < LEAST_PARTS * count or self.bytes * count > MOST_BYTES):
             count //= 2
@@ -112,7 +114,9 @@ def _blocks(selection: Selection) -> _Parts:
 
 
 def _every(size: int, firsts: np.ndarray, lasts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every `size`-th number of each range from its first on, and the end of that range: int64 [n] each."""
+    """Every `size`-th number of each range, starting at its first, and the end of that range: int64 [n]
+    each.
+    """
     counts = -((firsts - lasts) // size)
     number_in_range = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(firsts, counts) + number_in_range * size, np.repeat(lasts, counts)

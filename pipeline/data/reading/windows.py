@@ -1,7 +1,8 @@
 """Rows in windows: parts of the data are permuted over the epoch, and rows inside a window of some parts.
 
-For small records, and for blocks that cannot be mapped into memory. Every canonical shard has windows of its
-own (`canonical_shards.py`), and a host reads those of its shards alone. "Shard" means a canonical shard here.
+This is for small records, and for blocks that cannot be mapped into memory. Every canonical shard has windows
+of its own (`canonical_shards.py`), and a host reads only the windows of its own shards. "Shard" means a
+canonical shard here.
 """
 
 import functools
@@ -31,7 +32,7 @@ from pipeline.data.reading.window_parts import WindowParts, cut_windows
 
 # --- Interleaves the rows of several shards into the order of the stream.
 
-NOWHERE = -(1 << 30)  # the place of a row that was read and is not selected
+NOWHERE = -(1 << 30)  # the place of a row that was read but is not selected
 
 
 class Unit(NamedTuple):
@@ -39,13 +40,13 @@ class Unit(NamedTuple):
 
     base: tf.Tensor  # int64 []
     end: tf.Tensor  # int64 []: from this place on, rows may come later
-    places: tuple[tf.Tensor, ...]  # int32 [r], after the base; below 0 for rows that are not wanted
+    places: tuple[tf.Tensor, ...]  # int32 [r], counted from the base; below 0 for rows that are not wanted
     rows: tuple[tf.Tensor, ...]  # [r, …]
 
 
 class _State(NamedTuple):
     start: tf.Tensor  # int64 []: the next place
-    places: tf.Tensor  # int32 [k], after the start: of rows that were kept
+    places: tf.Tensor  # int32 [k], counted from the start: places of rows that were kept
     rows: tf.Tensor  # [k, …]
 
 
@@ -53,8 +54,8 @@ def interleave(units: tf.data.Dataset, canonical: CanonicalShards, *, position: 
     """(positions int64 [n], rows [n, …]): the stream of all these shards from `position`, int64 [], on.
 
     Each row comes with its place: how many rows of these shards the stream has before it. Rows are written to
-    their places in one pass, in whatever order they were read. Shards do not get their rows in step: what
-    comes before any shard's next row goes on; the rest is kept for the next time.
+    their places in one pass, in whatever order they were read. Shards are not read at the same pace. Rows
+    that come before every shard's next row are given out; the rest are kept for the next time.
     """
     rows = units.element_spec.rows[0]
     nothing = _State(
@@ -75,7 +76,7 @@ def interleave(units: tf.data.Dataset, canonical: CanonicalShards, *, position: 
         base = tf.cast(unit.base - start, tf.int32)
         places = [some + base for some in unit.places]
         read = tf.add_n([tf.size(each) for each in places])
-        # If windows end where batches end, exactly the rows that were read go on.
+        # If windows end where batches end, exactly the rows that were read are given out.
         done, kept = tf.cond(
             (read == count) & (tf.size(state.places) == 0),
             lambda: (_stitched(places, unit.rows), nothing[1:]),
@@ -98,7 +99,7 @@ def _parted(
 
 
 def _in_order(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) -> tf.Tensor:
-    """The rows of the first `count` places, from what was kept and a unit of one part; see `_stitched`."""
+    """The rows of the first `count` places, from the kept rows and a unit of one part; see `_stitched`."""
     are_now = [(each >= 0) & (each < count) for each in places]
     [of_kept, read] = _chosen(places, are_now)
     [kept] = _chosen(rows[:1], are_now[:1])
@@ -108,41 +109,43 @@ def _in_order(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) 
 
 
 def _in_place(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) -> tf.Tensor:
-    """What `_in_order` gives, for a unit of several parts."""
-    # A slice of the rows that go on would be another copy. So the others are written to the first place; its
-    # own row comes last, and stays.
+    """Does what `_in_order` does, for a unit of several parts."""
+    # Slicing the rows that are given out would be another copy. So all other rows are written to the first
+    # place; the first place's own row is written last, and stays.
     to = [tf.where((each >= 0) & (each < count), each, 0) for each in places]
     first = _chosen(rows, [each == 0 for each in places])
     to += [tf.zeros([tf.shape(some)[0]], tf.int32) for some in first]
     stitched = tf.dynamic_stitch(to, rows + first)
-    # If no row goes on, `stitched` still holds one row, which is cut off.
+    # If no row is given out, `stitched` still holds one row, which is cut off.
     return tf.cond(count > 0, lambda: stitched, lambda: stitched[:0])
 
 
 def _stitched(places: Sequence[tf.Tensor], rows: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Rows, [r, …] each, written to their places, int32 [r] each: every one from 0 on, once."""
+    """Rows, [r, …] each, written to their places, int32 [r] each; together these hold every place from 0 on
+    once.
+    """
     if len(rows) == 1:
-        # A gather need not fill up memory first. It copies strings in the order of the result, in which the
-        # parser then finds them faster.
+        # A gather need not fill memory first. It copies strings in the order of the result, so the parser
+        # finds them faster.
         return tf.gather(rows[0], tf.math.invert_permutation(places[0]))
     return tf.dynamic_stitch(places, rows)
 
 
 def _chosen(parts: list[tf.Tensor], are_chosen: list[tf.Tensor]) -> list[tf.Tensor]:
-    # `boolean_mask` is seven times the operations, which cost more than small parts do.
+    # `boolean_mask` makes seven times as many operations, which cost more than copying small parts.
     chosen = [tf.reshape(tf.where(are), [-1]) for are in are_chosen]
     return [tf.gather(part, rows) for part, rows in zip(parts, chosen, strict=True)]
 
 
-# --- Windows, read unit by unit: a unit is as many windows of each shard as are read together.
+# --- Windows, read unit by unit: a unit is the windows of each shard that are read together.
 
-UNITS_AT_ONCE = 2  # their order stays
+UNITS_AT_ONCE = 2  # units that are read at once; their order stays
 
 
 class WindowReader:
     """Reads some shards of a selection in windows of its parts.
 
-    With `only_numbers` it gives the number of each row over all files, and reads nothing.
+    With `only_numbers` it reads nothing, and gives the number of each row over all files.
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class WindowReader:
         self._seed = seed
         is_of_blocks = selection.shards.rows_in_record > 1
         self._size = unit_size(parts, canonical, is_of_blocks=is_of_blocks)
-        of_shard = self._size.windows * parts.in_window(canonical.count)  # parts
+        of_shard = self._size.windows * parts.in_window(canonical.count)  # parts of each shard in a unit
         of_group = group_size(
             canonical.here,
             parts=of_shard,
@@ -171,7 +174,7 @@ class WindowReader:
         self._read = PartNumbers(parts) if only_numbers else PartRows(selection, parts, usual=usual)
 
     def rows_from(self, position: int | tf.Tensor) -> tf.data.Dataset:
-        """Endless (positions int64 [n], rows [n, …]) from there on."""
+        """Endless (positions int64 [n], rows [n, …]) from `position` on."""
         position, canonical = tf.convert_to_tensor(position, tf.int64), self.canonical
         begin = position // canonical.global_batch * canonical.global_batch
         in_turn = unit_starts(
@@ -197,13 +200,14 @@ class WindowReader:
         """The rows of the shards from the numbers `begins` on to before `ends`, int64 [shards] both.
 
         Args:
-          chosen: the parts that hold them, of which each shard has `parts`, int64 [shards].
+          chosen: the parts that hold them.
           mixed: int32 [n], which row each becomes, shard after shard.
         """
         canonical, counts = self.canonical, ends - begins
         shard_numbers = tf.range(canonical.first, canonical.end)
         batch = tf.reduce_min(begins) // canonical.size
-        # Turns a row's number over all shards here into its number in its shard, from that batch on.
+        # Added to a row's number over all shards here, this gives its number in its shard, counted from that
+        # batch on.
         to_shard = tf.cast(begins - batch * canonical.size - tf.cumsum(counts, exclusive=True), tf.int32)
         of_shard = tf.reduce_max(counts)
 
@@ -219,14 +223,17 @@ class WindowReader:
         of_groups = zip(*(self._grouped(column, parts) for column in chosen), strict=True)
         read = [self._read(IndexRanges(*each), some) for each, some in zip(of_groups, places, strict=True)]
         places, rows = zip(*read, strict=True)
-        # Only whole batches go on: cutting groups of any size into batches later would cost one more copy.
+        # Only whole batches are given out: cutting groups of any size into batches later would cost one more
+        # copy.
         first, end = (
             at * canonical.here * canonical.size for at in (batch, tf.reduce_min(ends) // canonical.size)
         )
         return Unit(base=first, end=end, places=places, rows=rows)
 
     def _grouped(self, values: tf.Tensor, of_shards: tf.Tensor) -> list[tf.Tensor]:
-        """Splits values by group; they lie shard after shard, `of_shards`, int64 [shards], of each."""
+        """Splits values by group. They lie shard after shard; `of_shards`, int64 [shards], says how many each
+        shard has.
+        """
         groups = tf.split(of_shards, self._group_sizes)
         return tf.split(values, [tf.reduce_sum(group) for group in groups], num=len(groups))
 
@@ -249,14 +256,14 @@ def read(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 
 
 def numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
-    """What `read` gives, with the number of each row over all files, int64 [n], in place of the row."""
+    """Like `read`, but gives the number of each row over all files, int64 [n], in place of the row."""
     return _of_share(plan, batches, only_numbers=True)
 
 
 def window_rows(selection: Selection, *, seed: int, position: int | tf.Tensor) -> tf.data.Dataset:
     """Endless (positions int64 [n], rows [n, …]), a window at a time; the first one starts at `position`.
 
-    This is the order of one canonical shard: that of a global batch of one example.
+    This is the order with one canonical shard, as for a global batch of one example.
     """
     parts = cut_windows(selection)
     return WindowReader(selection, parts, all_canonical_shards(parts, global_batch=1), seed=seed).rows_from(
@@ -315,13 +322,15 @@ def _of_share(plan: ReadPlan, batches: int, *, only_numbers: bool) -> tf.data.Da
 
 
 def _begins_a_batch(plan: ReadPlan) -> bool:
-    """Returns whether reading starts at a global batch; it does not if the batch size changed inside one."""
+    """Returns whether reading starts where a global batch starts. It does not if the batch size was changed
+    in the middle of one.
+    """
     return isinstance(plan.position, int) and plan.position % plan.share.global_batch == 0
 
 
-# --- The rows of chosen parts as they are read, each with the place that it is to have.
+# --- The rows of chosen parts, each with the place that it shall get.
 
-_MOST_USUAL = 64  # blocks: a dataset of each is traced
+_MOST_USUAL = 64  # blocks: a dataset is traced for each
 
 
 class PartNumbers:
@@ -347,12 +356,13 @@ class PartRows:
         self._first, self._skipped = tf.constant(parts.first_record), tf.constant(parts.skipped_rows)
         self._rows_in_record = selection.shards.rows_in_record
         self._fetch = Fetch(selection.shards)
-        # One function for all groups: hundreds of datasets of one record would take seconds to trace.
+        # All groups use one function: tracing hundreds of datasets of one record would take seconds.
         some = tf.TensorSpec([None], tf.int64)
         self._words, self._runs = tf_function(self._words_of, some), tf_function(self._fetch.runs, some, some)
 
     def __call__(self, chosen: IndexRanges, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Reads the chosen parts: the places of the r rows that are read, int32 [r], and the rows, [r, …].
+        """Reads the chosen parts; returns the places of the r rows that are read, int32 [r], and the rows,
+        [r, …].
 
         Args:
           places: the places of the wanted rows, int32 [n].
@@ -362,7 +372,7 @@ class PartRows:
             return places, self._runs(first + chosen.skipped, chosen.rows)
         words = self._words(first)
         read = tf.shape(words)[0]
-        # Nearly always whole blocks.
+        # Nearly always, whole blocks are read.
         is_whole = tf.size(places) == read
         return tf.cond(is_whole, lambda: places, lambda: self._placed(chosen, places, read)), words
 
@@ -374,13 +384,16 @@ class PartRows:
         return tf.tensor_scatter_nd_update(tf.fill([read], NOWHERE), wanted[:, None], places)
 
     def _words_of(self, numbers: tf.Tensor) -> tf.Tensor:
-        """Rows of the blocks of these numbers, int64 [n]; the usual number of them costs a third less."""
+        """The rows of the blocks with these numbers, int64 [n]. Reading the usual number of blocks costs a
+        third less.
+        """
 
         def any_number() -> tf.Tensor:
             return self._runs(numbers, tf.ones_like(numbers))
 
         def usual() -> tf.Tensor:
-            # Filled up, because TensorFlow may run this before the branch, with fewer numbers.
+            # The numbers are filled up, because TensorFlow may run this before it chooses the branch, with
+            # fewer numbers.
             filled = tf.pad(numbers, [[0, self._usual]])[: self._usual]
             return self._fetch.records(tf.reshape(filled, [self._usual]))
 

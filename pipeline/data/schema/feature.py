@@ -1,4 +1,4 @@
-"""What every feature of a schema declares, whatever its type.
+"""Declares what every feature of a schema has, whatever its type.
 
 Standard library only: Beam workers import this file.
 """
@@ -20,7 +20,7 @@ _WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "str
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?")
 
-# What stands in a record for a missing value under `missing: mark`. No int64 is left over for it.
+# The value that a record holds for a missing one under `missing: mark`. No int64 is free for it.
 _MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}
 
 
@@ -57,7 +57,7 @@ class Feature:
     `missing` says what a missing value does: it rejects the row (`reject`), is replaced by the `default`, or
     is marked in the record (`mark`: by the `marker`), so that preprocessing can tell the model. Validation
     refuses a dataset if more than `max_missing_fraction` of a split lacks a value. With `statistics: none`,
-    the values stand only in the records; statistics only count them.
+    only the records hold the values; statistics just count them.
     """
 
     name: str
@@ -102,7 +102,9 @@ class Feature:
 
     @property
     def marker(self) -> float | int | str | None:
-        """The mark of a missing value: NaN for float32, the empty string for strings; None: nothing can."""
+        """The mark of a missing value: NaN for float32, the empty string for strings; None: the type has no
+        value for it.
+        """
         return _MARKER.get(self.dtype)
 
     @property

@@ -19,15 +19,15 @@ from pipeline.data.schema.times import FORMATS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Datetime(Feature):
-    """A date, possibly with a time of day and an offset from UTC, as `format` writes the date.
+    """A date, written as `format` says, possibly with a time of day and an offset from UTC.
 
     It is stored as int64 microseconds since 1970-01-01 00:00 UTC.
 
     A time without an offset is local time in `zone`, an IANA name. A model gets hour, weekday and month in
     that zone. A missing time is marked with the smallest int64; a `default` is in microseconds.
 
-    `%b` is the English name of a month, whole or its first letters. `%y` is the last two digits of one of the
-    hundred years from `first_year` on, or a whole year.
+    `%b` is the English name of a month, in full or its first letters. `%y` is the last two digits of one of
+    the hundred years from `first_year` on, or a whole year.
     """
 
     format: str = "%Y-%m-%d"
@@ -70,8 +70,9 @@ def _is_zone(name: str) -> bool:
 class Numeric(Feature):
     """One number. A number outside of [minimum, maximum] rejects its row.
 
-    A record holds the number less the `offset`: float32 keeps 7 digits, and in -73.98713 five of those say
-    nothing. Raw numbers (`minimum`, `maximum`, `default`, cells, the text of requests) are without it.
+    A record holds the number less the `offset`: float32 keeps 7 digits, which is too few where all numbers
+    begin like -73.98713. Raw numbers (`minimum`, `maximum`, `default`, cells, the text of requests) do not
+    have the offset subtracted.
     """
 
     number: Literal["float32", "int64"] = "float32"
@@ -91,7 +92,7 @@ class Numeric(Feature):
 
     @property
     def is_text_in_requests(self) -> bool:
-        # A request's float32 would have lost what the offset is there to keep.
+        # A request with float32 would lose the digits that the offset keeps.
         return self.clean.rewrites or self.offset != 0
 
     @property
@@ -107,16 +108,17 @@ class Numeric(Feature):
         self._require(possible, "offset", self.offset, "a finite number, and none of an int64")
 
 
-MOST_IDS = (1 << 31) - 1  # ids are int32, and one of them stands for what is unknown
+MOST_IDS = (1 << 31) - 1  # ids are int32, and one of them stands for unknown values
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Categorical(Feature):
     """One of many values, by one of three encodings.
 
-    `vocabulary`: known strings. If none are listed, the `max_vocabulary` most frequent of the train split are
-    learned. `hashed`: any string, hashed into `buckets`. `integer`: 0 … size-1. `unknown` says what a value
-    outside of a listed vocabulary or integer range does: it rejects the row, or counts as "other" (`oov`).
+    `vocabulary`: known strings. If none are listed, the `max_vocabulary` most frequent strings of the train
+    split are learned. `hashed`: any string, hashed into `buckets`. `integer`: 0 … size-1. `unknown` says what
+    a value outside of a listed vocabulary or integer range does: it rejects the row, or counts as "other"
+    (`oov`).
     """
 
     encoding: Literal["vocabulary", "hashed", "integer"] = "vocabulary"
@@ -138,7 +140,7 @@ class Categorical(Feature):
         self._require(not repeated, "vocabulary", repeated, "every value once")
         if self.encoding == "hashed":
             self._require(self.buckets > 0, "buckets", self.buckets, "a positive number of buckets")
-            # Blocks would store an index into the list, rows the string: two ids for one value.
+            # Blocks would store an index into the list, and rows the string, so one value would have two ids.
             self._require(
                 not self.vocabulary, "vocabulary", self.vocabulary, "none beside hashed, which needs no list"
             )
@@ -350,7 +352,7 @@ class Tokens(Feature):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tensor(Feature):
-    """Numbers of one fixed shape. In text they are a flat list, parted by blanks, commas or semicolons."""
+    """Numbers of one fixed shape. In text they are a flat list, separated by blanks, commas or semicolons."""
 
     dimensions: tuple[int, ...] = ()
     number: Literal["float32", "int64"] = "float32"
@@ -371,7 +373,7 @@ class Tensor(Feature):
         self._require(ok, "dimensions", self.dimensions, "one or more positive sizes")
 
 
-# By the name that a schema file gives them.
+# The types by their names in a schema file.
 FEATURE_TYPES: Mapping[str, type[Feature]] = {
     kind.kind: kind
     for kind in (Numeric, Categorical, Categories, Label, Image, Text, Tokens, Tensor, Datetime)
@@ -449,7 +451,9 @@ Entry = TypeVar("Entry")
 
 
 class MissingFeatureTypeError(LookupError):
-    """A table has no entry for a feature type: whoever added the type forgot it, not the user."""
+    """Raised where a table has no entry for a feature type: the fault of whoever added the type, not of the
+    user.
+    """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -457,8 +461,8 @@ class FeatureTypeTable(Generic[Entry]):
     """What a room does with a feature, by the feature's class.
 
     A room that must know a feature's type keeps one such table and asks for the type nowhere else, so that a
-    new type needs one entry in each table. `where` is the module that holds the table, `question` the one
-    that an entry answers, and `entry` what an entry has to be.
+    new type needs one entry in each table. `where` is the module that holds the table, `question` the
+    question that an entry answers, and `entry` describes an entry.
     """
 
     where: str

@@ -59,7 +59,7 @@ def feature_to_json(feature: Feature, *, comments: bool) -> dict:
 
 
 def feature_from_json(document: object) -> Feature:
-    """The inverse of `feature_to_json`; raises InputError naming the field that is wrong."""
+    """The inverse of `feature_to_json`; raises an InputError that names the wrong field."""
     if not isinstance(document, Mapping):
         raise schema_error("features", repr(document), "an object for each feature")
     kind = FEATURE_TYPES.get(str(document.get("kind")))
@@ -73,7 +73,9 @@ def feature_from_json(document: object) -> Feature:
 
 
 def _typed(thing: str, owner: type, field: str, value: object) -> object:
-    """A JSON value as the field of the dataclass `owner` holds it, checked against the field's annotation."""
+    """Turns a JSON value into what the field of the dataclass `owner` holds; checks it against the
+    annotation.
+    """
     hint = _hints(owner)[field]
     if hint is Clean:
         return _clean_from_json(thing, value)
@@ -105,7 +107,7 @@ def _json_types(hint: object) -> tuple[tuple[type, ...], tuple[type, ...]]:
 
 
 def _is_a(value: object, types: tuple[type, ...]) -> bool:
-    # In JSON, true is no number; in Python it is.
+    # In JSON, true is not a number; in Python it is.
     return isinstance(value, types) and not isinstance(value, bool)
 
 
@@ -164,14 +166,14 @@ Start = str | float  # a date or a time, or a number
 class SplitBy:
     """All rows with the same values in `columns` go to one split; with `starts`, cut-offs decide.
 
-    Rows whose value in the one column is before the first start then go to the split `first`, all others to
-    the split of the last start that they have reached. Starts ascend; all are points in time in ISO 8601
-    (without a zone: UTC), or all are numbers.
+    Then rows whose value is before the first start go to the split `first`, and all others to the split of
+    the last start that they have reached. Starts ascend; all are points in time in ISO 8601 (without a zone:
+    UTC), or all are numbers.
     """
 
     columns: tuple[str, ...]
     first: str = ""
-    starts: Mapping[str, Start] = dataclasses.field(default_factory=dict)  # by split
+    starts: Mapping[str, Start] = dataclasses.field(default_factory=dict)  # starts by split
 
     def __post_init__(self) -> None:
         if not self.columns or not all(isinstance(name, str) and name for name in self.columns):
@@ -186,7 +188,7 @@ class SplitBy:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that cut-offs part, in their order; none where a hash decides."""
+        """The splits that cut-offs separate, in their order; none where a hash decides."""
         return (self.first, *self.starts) if self.starts else ()
 
     @property
@@ -208,7 +210,7 @@ def split_by_to_json(split_by: SplitBy) -> list | dict:
 
 
 def split_by_from_json(document: object) -> SplitBy:
-    """The inverse of `split_by_to_json`; raises InputError naming what is wrong."""
+    """The inverse of `split_by_to_json`; raises an InputError that names what is wrong."""
     if isinstance(document, list):
         return SplitBy(columns=tuple(document))
     if not isinstance(document, Mapping):
@@ -358,7 +360,7 @@ class Schema:
 
 
 def load(path: str | pathlib.Path) -> Schema:
-    """Reads a schema file; raises InputError naming the field that is wrong."""
+    """Reads a schema file; raises an InputError that names the wrong field."""
     path = pathlib.Path(path)
     try:
         content = files.read_bytes(path)
@@ -377,7 +379,7 @@ def loads(content: bytes, path: str | pathlib.Path) -> Schema:
     """The inverse of `dumps`; `path` names the file in the InputError."""
     try:
         document = json.loads(content)
-        json.dumps(document, ensure_ascii=False).encode()  # which half of a surrogate pair cannot be
+        json.dumps(document, ensure_ascii=False).encode()  # half of a surrogate pair cannot be encoded
     except (ValueError, RecursionError) as error:
         raise _no_schema(path, f"invalid JSON ({error})", "Correct the file at that position.") from None
     return from_json(document)
@@ -444,7 +446,7 @@ def _is_flag_value(value: object) -> bool:
 
 
 def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:
-    """Why `reader`, a model's schema, cannot read records of `dataset`; empty if it can.
+    """The reasons why `reader`, a model's schema, cannot read records of `dataset`; empty if it can.
 
     The dataset may lack a feature whose fill value the reader declares.
     """
@@ -471,9 +473,9 @@ def _canonical(document: object) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-# --- What a feature may be called: an identifier, which every tool behind the dataset takes as a name.
+# --- Names of features: they are identifiers, which every tool that uses the dataset accepts.
 
-# The arguments of a SavedModel's signature begin with a letter.
+# Names of arguments of a SavedModel's signature begin with a letter.
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _RESERVED = {*keyword.kwlist, "self"}
 
@@ -492,8 +494,8 @@ def ascii_words(text: str) -> str:
 def identifiers(columns: Iterable[str]) -> dict[str, str]:
     """An identifier for each raw column, in the order of the columns: `plan type` → `plan_type`.
 
-    A column whose name is an identifier keeps it. Where names are equal but for their case, the first keeps
-    it, and the others are numbered.
+    A column whose name is an identifier keeps it. Where names differ only in case, the first one keeps its
+    name, and the others are numbered.
     """
     columns = list(columns)
     found: dict[str, str] = {}
@@ -507,7 +509,7 @@ def identifiers(columns: Iterable[str]) -> dict[str, str]:
 
 
 def check_names(schema: Schema) -> None:
-    """Raises InputError if a feature's name is no identifier, before any row is read."""
+    """Raises InputError if a feature's name is not an identifier, before any row is read."""
     names = identifiers(feature.name for feature in schema.features)
     for feature in schema.features:
         if not is_identifier(feature.name):
@@ -520,7 +522,7 @@ def check_names(schema: Schema) -> None:
 
 
 def _candidates(column: str, number: int) -> Iterator[str]:
-    """Gives ever more names for the column of this number, the best first."""
+    """Yields names for the column of this number without end, the best first."""
     stem = column if is_identifier(column) else _as_identifier(column, number)
     yield stem
     yield from (f"{stem}_{n}" for n in itertools.count(2))

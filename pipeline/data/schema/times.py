@@ -21,7 +21,7 @@ DAY = 86_400 * SECOND
 NEVER = (1 << 63) - 1
 NOT_A_TIME = -(1 << 63)  # stands for a missing time; NumPy's NaT is the same number
 _MINUTE = 60 * SECOND
-# Years 1 to 9999 on the clocks of any zone, which are ahead of UTC or behind it by less than a day.
+# Limits of the years 1 to 9999 on the clocks of any zone, which differ from UTC by less than a day.
 FIRST, LAST = -719_163 * DAY + _MINUTE, 2_932_898 * DAY - _MINUTE - 1
 
 _FROM_MARCH_OF_YEAR_0 = 719_468  # days to 1970-01-01
@@ -53,11 +53,12 @@ def weekday_index(days: Numbers) -> Numbers:
     return (days + 3) % 7
 
 
-# --- How a date and a time are written: one regular expression of RE2 a format, for Arrow and TensorFlow
-# alike.
+# --- How a date and a time are written: each format is one regular expression of RE2, for Arrow and
+# TensorFlow.
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-FIRST_YEAR = 1969  # of those that two digits mean: 69 … 99 are 1969 … 1999, 00 … 68 are 2000 … 2068 (POSIX)
+# The first year that two digits mean: 69 … 99 are 1969 … 1999, 00 … 68 are 2000 … 2068 (POSIX).
+FIRST_YEAR = 1969
 LAST_FIRST_YEAR = 9900
 
 _ONE_OR_TWO, _TWO = "[0-9]{1,2}", "[0-9]{2}"
@@ -70,7 +71,7 @@ _ZONE = "(?: ?(?:{utc}|{sign}{zone_hours}(?::?{zone_minutes})?))?"
 _TIME = "(?:[T ]{hour}:{minute}(?::{second}(?:[.,]{fraction})?)?(?: ?{half}[Mm])?" + _ZONE + ")?"
 _TIME_IN_DIGITS = "[T ]?{hour}{minute}(?:{second}(?:[.,]{fraction})?)?" + _ZONE
 
-# Each format by its parts. Those of digits alone have two for a month, a day and an hour.
+# The parts of each format. In formats of digits only, a month, a day and an hour have two digits.
 _PATTERNS: Mapping[str, str] = {
     "%Y-%m-%d": "{year}-{month}-{day}" + _TIME,
     "%Y/%m/%d": "{year}/{month}/{day}" + _TIME,
@@ -113,7 +114,7 @@ _PARTS: Mapping[str, str] = {
     "zone_hours": _TWO,
     "zone_minutes": _TWO,
 }
-_IN_FORMAT: Mapping[str, Mapping[str, str]] = {  # what a directive makes of the parts
+_IN_FORMAT: Mapping[str, Mapping[str, str]] = {  # how each directive combines the parts
     "%b": {"month": _NAME},
     "%y": {"year": "[0-9]{4}|[0-9]{2}"},
     "%Y%m%d": {"month": _TWO, "day": _TWO},
@@ -122,7 +123,8 @@ _IN_FORMAT: Mapping[str, Mapping[str, str]] = {  # what a directive makes of the
 
 
 def pattern(format: str, *, part: str | None = None) -> str:
-    """The expression of a whole text in this format. It has a group for `part` or, without one, for each.
+    """The expression of a whole text in this format. It has a group for `part` or, if none is named, for each
+    part.
 
     The group of a part that the format does not have is empty.
     """
@@ -146,7 +148,7 @@ def full_year(year: Numbers, first_year: int) -> Numbers:
 def spelled(format: str, moment: str, offset: str = "") -> str:
     """`moment`, as NumPy writes it (1999-02-01T07:05:30.500000), in this format and with this offset.
 
-    A year stays one of four digits, which `%y` reads too.
+    A year always has four digits, which `%y` reads too.
     """
     date, time = moment.split("T")
     year, month, day = date.split("-")
@@ -163,22 +165,23 @@ def _filled(format: str, values: Mapping[str, str]) -> str:
     return format
 
 
-# --- When a time zone changes its offset from UTC, as tables to search: TensorFlow knows no time zones.
+# --- Tables of when a time zone changes its offset from UTC, because TensorFlow knows no time zones.
 
 FOLDED_FROM = 2_114_380_800  # 2037-01-01: from here on, zones change by rules that repeat
 PERIOD = 146_097 * 86_400  # every 400 years, seconds
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _SEARCHED_FROM = -6_000_000_000  # 1779, before any zone had a standard time
-_STEP = 7 * 86_400  # no zone changes and changes back within a week
+_STEP = 7 * 86_400  # a step of the search: no zone changes and changes back within a week
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ZoneChanges:
-    """`offsets[i]` seconds hold before `utc[i]`, the last of them from `utc[-1]` on.
+    """The offset `offsets[i]`, in seconds, holds before `utc[i]`; the last one holds from `utc[-1]` on.
 
-    `wall[i]` is the same moment in local time. As in Python's datetime, a local time that a change repeats is
-    the earlier one. One that it skips, counted on from before the change, is not before `utc[i]`.
+    `wall[i]` is the same moment in local time. As in Python's datetime, a local time that occurs twice means
+    the earlier one. A local time that a change skips, with the offset from before the change, is not before
+    `utc[i]`.
     """
 
     utc: tuple[int, ...]
@@ -187,7 +190,7 @@ class ZoneChanges:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """Until when each of the offsets holds."""
+        """The moments until which the offsets hold."""
         return (*self.utc, NEVER)
 
 

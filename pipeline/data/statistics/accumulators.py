@@ -31,10 +31,11 @@ from pipeline.data.statistics.samples import SAMPLE
 
 _QUANTILE_BINS = 32
 _DISTRIBUTION_BINS = 256
-# The error of a quantile from a sample of k rows is about 1/(2·sqrt(k)), here 0.4 percentage points. Up to k
-# rows it is exact.
+# The error of a quantile from a sample of k rows is about 1/(2·sqrt(k)), here 0.4 percentage points. With up
+# to k rows it is exact.
 SAMPLE_ROWS = 1 << 14
-_NUMBERS_AT_ONCE = 1 << 18  # in long lists: summing them takes a hundred times the bytes of their batch
+# Numbers that are summed at once in long lists: summing takes a hundred times the bytes of their batch.
+_NUMBERS_AT_ONCE = 1 << 18
 MAXIMUM_DISTINCT = 100_000  # with more distinct values than this, none are counted
 
 
@@ -51,7 +52,7 @@ class Gathered:
         self.present += len(column) - column.null_count
 
     def merge(self, other: "Gathered") -> None:
-        """Adds what another worker gathered of the same feature."""
+        """Adds what another worker gathered for the same feature."""
         self.present += other.present
         self.missing += other.missing
 
@@ -82,7 +83,8 @@ class Numbers(Gathered):
     def _add_some(self, order: np.ndarray, values: pa.Array) -> None:
         if isinstance(values, pa.FixedSizeListArray):
             order, values = np.repeat(order, values.type.list_size), values.flatten()
-        # Adding 0.0 turns -0.0 into 0.0: which of the two is the minimum would depend on the order.
+        # Adding 0.0 turns -0.0 into 0.0; otherwise the order of rows would decide which of the two is the
+        # minimum.
         self._add(order, values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0)
 
     def _add(self, order: np.ndarray, values: np.ndarray) -> None:
@@ -126,7 +128,7 @@ class Numbers(Gathered):
             std=std,
             zeros=self.zeros,
             quantiles=self._boundaries(_QUANTILE_BINS, "linear"),
-            # By values that occur, so that each of few distinct values keeps its share.
+            # The boundaries are values that occur, so that each of few distinct values keeps its share.
             distribution=self._boundaries(_DISTRIBUTION_BINS, "inverted_cdf"),
         )
 
@@ -205,7 +207,7 @@ class Items(Values):
 
 
 class Classes(Values):
-    """How often each class occurs, by its name; counted by its index."""
+    """How often each class occurs, by name; it is counted by index."""
 
     def result(self, feature: Label) -> FeatureStatistics:
         counts = self.counts
@@ -254,7 +256,7 @@ _BY_TYPE: FeatureTypeTable[Callable[[Feature], Gathered]] = FeatureTypeTable(
 
 
 def _smallest(sample: np.ndarray) -> np.ndarray:
-    """The `SAMPLE_ROWS` entries of smallest order hash; ties broken by value."""
+    """The `SAMPLE_ROWS` entries with the smallest order hash; the value breaks ties."""
     if len(sample) <= SAMPLE_ROWS:
         return sample
     return sample[np.lexsort((sample["value"], sample["order"]))[:SAMPLE_ROWS]]
@@ -263,7 +265,7 @@ def _smallest(sample: np.ndarray) -> np.ndarray:
 # --- Exact sums of float64 values: the same bits in whatever order parts are added.
 
 # Every finite float64 is a whole multiple of 2^-1074, so a sum of them is one (large) integer. The values of
-# a batch are split into 53-bit integers and exponents. NumPy sums the integers of one exponent in parts that
+# a batch are split into 53-bit integers and exponents. NumPy sums the integers of each exponent in parts that
 # are too small to overflow.
 #
 # frexp gives x = m · 2^e with 2^53·m whole and e ≥ -1073: x is a multiple of 2^-(1073 + 53).
@@ -297,9 +299,11 @@ def scaled_square_sum(values: np.ndarray) -> int:
 
 
 def mean_and_std(*, count: int, scaled: int, scaled_squares: int) -> tuple[float, float]:
-    """Mean and population standard deviation. They become floats at the end: nothing cancels or overflows."""
+    """Mean and population standard deviation. They become floats only at the end, so nothing cancels or
+    overflows.
+    """
     mean = scaled / (count << _SHIFT)
-    # A root with 64 bits after the point: what is cut off is far below float64's precision.
+    # The root has 64 bits after the point, so the error is far below float64's precision.
     root = math.isqrt((count * scaled_squares - scaled * scaled) << 128)
     return mean, root / (count << _SHIFT + 64)
 

@@ -15,10 +15,11 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Numeric
 
 BINS = 16
-# The size of the sample that published distributions come from (`statistics.accumulators.SAMPLE_ROWS`).
+# The size of the sample from which published distributions come (`statistics.accumulators.SAMPLE_ROWS`).
 _SAMPLE_ROWS = 1 << 14
 _LOG_ODDS = math.log(1000)  # one false alarm in a thousand
-# Standard deviations of a normal distribution; more than `_LOG_ODDS` needs, since the largest of many counts.
+# Standard deviations of a normal distribution; more than `_LOG_ODDS` needs, because the largest of many
+# differences counts.
 _DEVIATIONS = 4.0
 
 
@@ -67,16 +68,16 @@ def jensen_shannon(now: NumericSummary, n: int, before: NumericSummary, m: int) 
 
 
 def _bin_ends(numeric: NumericSummary) -> np.ndarray:
-    """Inclusive ends of bins that hold equal parts, and of a bin on each side for what lies outside."""
+    """Inclusive ends of bins that hold equal parts, and of one more bin on each side for values outside."""
     table = np.array(numeric.distribution)
     every = table[np.linspace(0, len(table) - 1, BINS + 1).round().astype(int)]
     return np.unique([np.nextafter(every[0], -np.inf), *every[1:]])
 
 
 def _shares(numeric: NumericSummary, ends: np.ndarray) -> np.ndarray:
-    """Part of the values in each bin, float64 [bins]."""
+    """Fraction of the values in each bin, float64 [bins]."""
     table = np.array(numeric.distribution)
-    # A value that repeats in the table lies, with all its repetitions, at or below itself.
+    # Where a value repeats in the table, the last repetition says how many values lie at or below it.
     values, last = np.unique(table[::-1], return_index=True)
     below = (len(table) - 1 - last) / (len(table) - 1)
     cumulative = np.interp(ends, values, below, left=0.0, right=1.0)
@@ -93,22 +94,27 @@ def _divergence(p: np.ndarray, q: np.ndarray) -> float:
     return max(0.0, (relative_entropy(p) + relative_entropy(q)) / 2)
 
 
-# --- What a stored number loses, relative to the spread of its column; and what helps.
+# --- The precision that a stored number loses, relative to the spread of its column; and what helps.
 
-COARSEST = 1e-5  # standard deviations that may be lost against float64
-_COARSEST_LABEL = 1e-2  # no offset helps a label; of years, float32 loses 1e-5, and it holds each exactly
-_PROPOSED_FROM = COARSEST / 2  # the training split may differ from the rows that a proposal has seen
+COARSEST = 1e-5  # standard deviations that may be lost compared with float64
+# For labels, because no offset helps them: float32 loses 1e-5 of years, and still holds each year exactly.
+_COARSEST_LABEL = 1e-2
+# Lower, because the training split may differ from the rows that a proposal has seen.
+_PROPOSED_FROM = COARSEST / 2
 
-# The largest relative errors: of rounding to float32; of an int64 and of the mean, each rounded to float64.
+# The largest relative errors: of rounding to float32; for int64, of rounding the number and the mean to
+# float64.
 _ROUNDING = {"float32": 2.0**-24, "int64": 2 * 2.0**-53}
-_FLOAT64, _WHOLE = 2.0**-53, 2.0**53  # of a raw number on its way; up to here whole numbers are exact
-_SMALLEST = 2.0**-126  # float32 below is taken for 0 by TensorFlow
+# Error of a raw number while it is read; and the number up to which whole numbers are exact.
+_FLOAT64, _WHOLE = 2.0**-53, 2.0**53
+_SMALLEST = 2.0**-126  # TensorFlow takes smaller float32 for 0
 
 
 def rounding(feature: Feature, statistics: FeatureStatistics) -> float:
     """The error of a stored number of usual size, in standard deviations; 0 for a constant column.
 
-    Where all are one number of float64 that has no digits left for others, all may be lost: 1.
+    If all values are one number, so large that float64 has no digits left to tell others from it, the error
+    is 1.
     """
     summary = statistics.numeric
     if not summary:
@@ -116,19 +122,19 @@ def rounding(feature: Feature, statistics: FeatureStatistics) -> float:
     raw = abs(summary.mean + _offset(feature))
     if not summary.std:
         return 1.0 if raw >= _WHOLE and statistics.present > 1 else 0.0
-    some = (summary.minimum, summary.maximum, *summary.distribution)  # of those that occur
+    some = (summary.minimum, summary.maximum, *summary.distribution)  # numbers that occur
     is_exact = raw < _WHOLE and all(number == math.floor(number) for number in some)
     on_the_way = 0.0 if is_exact else raw * _FLOAT64 / summary.std
     return max(_error(feature.dtype, summary.mean, summary.std), on_the_way)
 
 
 def most_lost(feature: Feature) -> float:
-    """The largest `rounding` with which a feature is trained on."""
+    """The largest `rounding` with which a feature may be used for training."""
     return COARSEST if isinstance(feature, Numeric) else _COARSEST_LABEL
 
 
 def float64_loses(numbers: np.ndarray, counts: np.ndarray) -> bool:
-    """Returns whether float64 loses too much of `numbers` [n] that differ, each seen `counts` [n] times."""
+    """Returns whether float64 loses too much of distinct `numbers` [n], which occur `counts` [n] times."""
     mean, std = _mean_and_std(numbers / np.abs(numbers).max(), counts)
     return not std or abs(mean) * _FLOAT64 / std > COARSEST
 
@@ -153,7 +159,7 @@ def _offset(feature: Feature) -> float:
 
 
 def offset_for(numbers: np.ndarray, counts: np.ndarray) -> float:
-    """The offset for `numbers` [n], float64, each seen `counts` [n] times; 0 where float32 loses little."""
+    """The offset for `numbers` [n], float64, which occur `counts` [n] times; 0 where float32 loses little."""
     mean, std = _mean_and_std(numbers, counts)
     if abs(mean) < std or _error("float32", mean, std) < _PROPOSED_FROM:
         return 0.0
@@ -174,7 +180,7 @@ def _mean_and_std(numbers: np.ndarray, counts: np.ndarray) -> tuple[float, float
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(np.average(numbers, weights=counts))
         distances = numbers - mean
-        widest = float(np.abs(distances).max())  # its square may be beyond float64, or below it
+        widest = float(np.abs(distances).max())  # its square may be too large for float64, or too small
         if not 0 < widest < np.inf:
             return mean, 0.0
         return mean, float(np.sqrt(np.average((distances / widest) ** 2, weights=counts))) * widest

@@ -1,6 +1,7 @@
-"""Accumulators as bytes, the same for the same rows: of one split, and of all in `accumulators.bin`.
+"""Accumulators as bytes, the same for the same rows: those of one split, and those of all splits in
+`accumulators.bin`.
 
-The table of order hashes that numbers were sampled by (`samples.py`) comes first. Each feature of the schema
+The table of order hashes by which numbers were sampled (`samples.py`) comes first. Each feature of the schema
 follows, in order: a byte for the kind of accumulator, the numbers of present and missing values as varints,
 and the fields in `_FORMS`. Reading runs no code, and takes little more memory than the accumulators.
 """
@@ -44,7 +45,9 @@ def dumps_accumulator(gathered: Sequence[Gathered]) -> bytes:
 
 
 def loads_accumulator(content: bytes, schema: Schema) -> list[Gathered]:
-    """The inverse of `dumps_accumulator`; raises DamagedError unless that wrote it, for this schema."""
+    """The inverse of `dumps_accumulator`; raises DamagedError unless that function wrote it, for this
+    schema.
+    """
     cursor = Cursor(content)
     table = samples.read_table(cursor, most=accumulators.SAMPLE_ROWS * len(schema.features))
     gathered = [_read(cursor, feature, table) for feature in schema.features]
@@ -90,7 +93,7 @@ def _check_numbers(numbers: Numbers) -> None:
     values = numbers.sample["value"]
     is_in_range = not len(values) or numbers.minimum <= values.min() <= values.max() <= numbers.maximum
     is_finite = not len(values) or np.isfinite([numbers.minimum, numbers.maximum]).all()
-    # The variance, times the square of the count, is below 0 for no numbers at all.
+    # The variance times the square of the count is never below 0, whatever the numbers are.
     if not is_in_range or not is_finite or numbers.count * numbers.scaled_squares < numbers.scaled**2:
         raise DamagedError("sums, ranges and samples that are of different numbers")
 
@@ -115,7 +118,7 @@ def _read_values(values: Values, cursor: Cursor, feature: Feature, table: np.nda
 def _read_items(values: Values, cursor: Cursor, feature: Feature, table: np.ndarray) -> None:
     values.bytes = cursor.varint()
     distinct = cursor.varint(accumulators.MAXIMUM_DISTINCT + 1) - 1
-    if distinct < 0:  # too many to be counted
+    if distinct < 0:  # there were too many distinct values to count
         values.counts = None
         return
     pairs = [(cursor.text(), cursor.varint()) for _ in range(distinct)]
@@ -142,7 +145,7 @@ def _require_known(classes: Classes, feature: Label) -> None:
 
 
 class _Form(NamedTuple):
-    """The format of one class of accumulator; the number says which it is."""
+    """The format of one class of accumulator; the number identifies the class."""
 
     number: int
     write: Callable[[Gathered, np.ndarray], bytes]
@@ -150,7 +153,8 @@ class _Form(NamedTuple):
 
 
 _FORMS = {
-    Gathered: _Form(0, lambda *_: b"", lambda *_: None),  # present and missing are all
+    # The counts of present and missing values are all it has.
+    Gathered: _Form(0, lambda *_: b"", lambda *_: None),
     Numbers: _Form(1, _write_numbers, _read_numbers),
     Lengths: _Form(2, lambda lengths, _: varint(lengths.bytes), _read_lengths),
     Values: _Form(3, _write_values, _read_values),
@@ -176,7 +180,7 @@ FILE_NAME = "accumulators.bin"
 _MAGIC = b"penstock.accumulators/1\0"
 _MOST_SPLITS = 1 << 16
 
-Splits = Mapping[str, bytes]  # by name, what `dumps_accumulator` wrote
+Splits = Mapping[str, bytes]  # what `dumps_accumulator` wrote, by split
 
 
 def dumps(splits: Splits, schema: Schema) -> bytes:
@@ -186,7 +190,7 @@ def dumps(splits: Splits, schema: Schema) -> bytes:
 
 
 def loads(content: bytes, schema: Schema) -> Splits:
-    """The inverse of `dumps`, splits still as bytes; raises DamagedError where it is no such file."""
+    """The inverse of `dumps`, splits still as bytes; raises DamagedError if it is not such a file."""
     cursor = Cursor(content)
     if cursor.take(len(_MAGIC)) != _MAGIC:
         raise DamagedError(f"a file that does not begin with {_MAGIC!r}")

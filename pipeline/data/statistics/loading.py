@@ -15,10 +15,10 @@ _Read = TypeVar("_Read")
 
 
 def load(dataset: Dataset) -> Statistics:
-    """Statistics of every split that has rows; several datasets count as one of all their rows.
+    """Statistics of every split that has rows; several datasets count as one dataset with all their rows.
 
     Raises:
-      InputError: a file is another than was published, or none was.
+      InputError: a file is not the one that was published, or none was.
     """
     return statistics.named(content(dataset), dataset.directory / STATISTICS_FILE_NAME)
 
@@ -61,10 +61,10 @@ def _checked(
 
 
 def of_training(dataset: Dataset) -> SplitStatistics:
-    """The statistics of the train split, from which preprocessing is made, whatever is trained on.
+    """The statistics of the train split, from which preprocessing is made, whatever split is trained on.
 
     Raises:
-      InputError: the dataset has no such split, or the file is another than was published.
+      InputError: the dataset has no such split, or the file is not the one that was published.
     """
     found = load(dataset)
     if TRAIN not in found:

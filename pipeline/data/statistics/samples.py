@@ -1,4 +1,5 @@
-"""Samples of numbers as bytes: the order hashes of their rows once for all features, and each one's values.
+"""Samples of numbers as bytes: the order hashes of their rows, once for all features, and the values of each
+feature.
 
 A sample is of the rows with the smallest order hashes that have a value. So features without missing values
 have samples of the same rows, and a table of the hashes serves all of them:
@@ -29,19 +30,23 @@ from pipeline.data.dataset.tfrecord import VARINT_BYTES, varint
 
 
 def signed(number: int) -> bytes:
-    """A whole number of any size and sign: its length in bytes as a varint, and these, little-endian."""
+    """A whole number of any size and sign: its length in bytes as a varint, then these bytes,
+    little-endian.
+    """
     size = (number.bit_length() + 8) // 8
     return varint(size) + number.to_bytes(size, "little", signed=True)
 
 
 def text(value: str) -> bytes:
-    """A text of any length: its bytes of UTF-8 after their number."""
+    """A text of any length: the number of its bytes in UTF-8, then these bytes."""
     content = value.encode()
     return varint(len(content)) + content
 
 
 class Cursor:
-    """Reads values one after the other; raises DamagedError where bytes are missing or hold no such value."""
+    """Reads values one after the other; raises DamagedError where bytes are missing or do not hold a valid
+    value.
+    """
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -133,7 +138,7 @@ def _places(order: np.ndarray, table: np.ndarray) -> bytes:
 
 
 def _alike(table: np.ndarray, each: int, size: int) -> np.ndarray:
-    """The first `size` of the hashes, each being there `each` times: uint64 [size]."""
+    """The first `size` of the hashes, if each one is repeated `each` times: uint64 [size]."""
     return np.repeat(table[: -(-size // each)], each)[:size]
 
 
@@ -206,13 +211,15 @@ def _unpacked(cursor: Cursor, count: int) -> np.ndarray:
 
 # --- The numbers that a column repeats, from a sample.
 
-# The least times a value must occur in the sample: its share of the rows is then known to within a third.
+# The fewest times that a value must occur in the sample: then its share of the rows is known to within a
+# third.
 _FEWEST = 10
 _MOST_VALUES = 64
 
 
 def repeated_numbers(sample: np.ndarray) -> tuple[float, ...]:
-    """The numbers that come at least 10 times, rising; the 64 most frequent, ties by value.
+    """The numbers that occur at least 10 times, ascending: at most the 64 most frequent; the value breaks
+    ties.
 
     A model can learn what such a number itself means: 99999 for "unknown", 40 hours for "full time".
 

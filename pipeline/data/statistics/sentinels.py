@@ -1,24 +1,27 @@
 """Finds numbers that may stand for "no value": they repeat, and lie far from all others.
 
--200 among concentrations, -999.25, 9.96921e+36, the year 1900 among dates of last year. A sentinel is the
-smallest or largest number of its column; there may be several at either end.
+Examples are -200 among concentrations, -999.25, 9.96921e+36, and the year 1900 among dates of last year. A
+sentinel is the smallest or largest number of its column; there may be several at either end.
 """
 
 import itertools
 
 import numpy as np
 
-_MOST = 3  # sentinels at either end
-_TIMES = 2  # each occurs at least so often
-_OTHERS = 3  # different numbers that it is far from
-# Powers of ten lie as far from all smaller ones as these from each other times ten.
-_STEPS_OF_FEW, _STEPS = 10, 5  # how many times the widest step between others the distance is, at least
-_MANY_OTHERS = 10  # from which the steps of the nearer half say how wide one usually is
-_SPREADS = 0.5  # interquartile ranges of the others
+_MOST = 3  # sentinels at either end, at most
+_TIMES = 2  # each sentinel occurs so many times, at least
+_OTHERS = 3  # different numbers that a sentinel is far from
+# For few other numbers the factor is larger: each power of ten is about ten times the widest step away from
+# all smaller ones.
+_STEPS_OF_FEW, _STEPS = 10, 5  # the distance is so many times the widest step between others, at least
+_MANY_OTHERS = 10  # from so many others on, the steps of the nearer half say how wide a step usually is
+_SPREADS = 0.5  # the distance in interquartile ranges of the others, at least
 
 
 def are_sentinels(numbers: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Returns which of `numbers`, float64 [n], rising, seen `counts` [n] times each, are some: bool [n]."""
+    """Returns which of `numbers`, float64 [n], ascending, are sentinels: bool [n]. They occur `counts` [n]
+    times.
+    """
     n, found = len(numbers), np.zeros(len(numbers), bool)
     low, high = _repeated(counts), _repeated(counts[::-1])
     ends = sorted(itertools.product(range(low + 1), range(high + 1)), key=sum, reverse=True)
@@ -30,12 +33,12 @@ def are_sentinels(numbers: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _repeated(counts: np.ndarray) -> int:
-    """Returns how many numbers at the start occur often enough, up to the most that are looked at."""
+    """Returns how many numbers at the start occur often enough, at most `_MOST`."""
     return int(np.cumprod(counts[:_MOST] >= _TIMES).sum())
 
 
 def _are_far(numbers: np.ndarray, counts: np.ndarray, start: int, stop: int) -> bool:
-    """Returns whether all numbers but those from `start` to `stop` are far from these."""
+    """Returns whether all numbers outside `start` to `stop` are far from those inside."""
     others, weights = numbers[start:stop], counts[start:stop]
     with np.errstate(over="ignore", invalid="ignore"):
         is_low = not start or _is_far(others[0] - numbers[start - 1], others, weights)
@@ -44,7 +47,9 @@ def _are_far(numbers: np.ndarray, counts: np.ndarray, start: int, stop: int) -> 
 
 
 def _is_far(distance: float, others: np.ndarray, counts: np.ndarray) -> bool:
-    """Returns whether the distance to the first of the rising `others` is no step among them."""
+    """Returns whether the distance to the first of the ascending `others` is larger than the steps between
+    them.
+    """
     steps = np.diff(others)
     if distance > others[-1] - others[0] and distance > _STEPS_OF_FEW * steps.max():
         return True
@@ -57,7 +62,9 @@ def _is_far(distance: float, others: np.ndarray, counts: np.ndarray) -> bool:
 
 
 def _are_codes(numbers: np.ndarray, counts: np.ndarray, start: int, stop: int) -> bool:
-    """Returns whether the low ones are -1 … -9, each frequent, below numbers that are never negative."""
+    """Returns whether the low numbers are codes: -1 … -9, each frequent, below numbers that are never
+    negative.
+    """
     codes, usual = numbers[:start], np.median(counts[start:stop])
     are_digits = (codes >= -9).all() and (codes < 0).all() and (codes == np.floor(codes)).all()
     is_amount = numbers[start] >= 0 and stop - start >= _MANY_OTHERS

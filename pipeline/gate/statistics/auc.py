@@ -15,13 +15,13 @@ METHOD = "DeLong 1988, ranks of Sun & Xu 2014"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """Areas for unweighted rows, independent but for copies of one row.
+    """Areas for unweighted rows that are independent, except for copies of a row.
 
     E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson, "Comparing the areas under two or more correlated
     receiver operating characteristic curves" (1988). The parts of an area come from ranks, as in X. Sun and
-    W. Xu, "Fast implementation of DeLong's algorithm" (2014). Parts of copies count together, as clusters of
-    a mean do. Degrees of freedom are those of the rarer class: with the normal distribution, 3.1% of equal
-    models were promoted at 20 positive rows, not 2.5%.
+    W. Xu, "Fast implementation of DeLong's algorithm" (2014). Parts of copies count together, like clusters
+    of a mean. The rarer class gives the degrees of freedom: with the normal distribution, and 20 positive
+    rows, 3.1% of equal models were promoted instead of 2.5%.
     """
 
     sample: Sample
@@ -35,7 +35,9 @@ class Ranks:
 
     @functools.cached_property
     def _parts(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Returns by model the parts of the positive rows, float64 [positives], and of the negative ones."""
+        """Returns, for each model, the parts of the positive rows, float64 [positives], and of the negative
+        ones.
+        """
         return {model: parts(scores, self.sample.positive) for model, scores in self.sample.columns.items()}
 
     @functools.cached_property
@@ -100,13 +102,17 @@ class Resampled:
 
     @functools.cached_property
     def _areas(self) -> dict[str, np.ndarray]:
-        """Returns by model the area of all rows, then those of the resamples: float64 [1 + resamples]."""
+        """Returns, for each model, the area of all rows, then the areas of the resamples: float64 [1 +
+        resamples].
+        """
         curves = {model: _Curve.of(scores, self.sample) for model, scores in self.sample.columns.items()}
         areas = [[curve.area(counts) for curve in curves.values()] for counts in self._counts()]
         return dict(zip(curves, np.array(areas).T, strict=True))
 
     def _counts(self) -> Iterator[np.ndarray]:
-        """Yields how often each unit counts, int64 [units]: once, then as often as it is drawn."""
+        """Yields how often each unit counts, int64 [units]: first once for each, then as often as each
+        resample draws it.
+        """
         units, rng = self.sample.units, np.random.default_rng(self.seed)
         yield np.ones(units, np.int64)
         for _ in range(self.resamples):
@@ -140,7 +146,7 @@ class _Class:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Curve:
-    """A ranking, prepared so that no resample is sorted.
+    """A ranking, prepared so that resamples need no sorting.
 
     `less` and `not_more` count, for each row of `positive`, the rows of `negative` with a lower score, and
     those with no higher one; int64 [positives].
@@ -167,8 +173,10 @@ class _Curve:
     def area(self, counts: np.ndarray) -> float:
         """Returns the area where `counts` [units] says how often each unit counts; NaN for an empty class."""
         positive = self.positive.weigh(counts)
-        beaten = np.append(0.0, np.cumsum(self.negative.weigh(counts)))  # [n]: the weight of n rows
+        # Beaten[n] is the weight of the first n rows.
+        beaten = np.append(0.0, np.cumsum(self.negative.weigh(counts)))
         pairs = positive.sum() * beaten[-1]
         if not pairs:
             return math.nan
-        return float(positive @ (beaten[self.less] + beaten[self.not_more])) / (2 * pairs)  # equal: half
+        # Equal scores count half.
+        return float(positive @ (beaten[self.less] + beaten[self.not_more])) / (2 * pairs)

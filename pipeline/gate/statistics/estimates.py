@@ -15,8 +15,8 @@ class Estimate(abc.ABC):
 
     Attributes:
       value: the estimate itself; NaN where the examples give none.
-      standard_error: that of `value`; NaN where the examples give none.
-      units: how many are independent of each other: clusters where rows come in clusters, else rows.
+      standard_error: standard error of `value`; NaN where the examples give none.
+      units: the number of independent units: clusters where rows come in clusters, else rows.
       method: how interval and p-value are computed, with its source.
     """
 
@@ -31,7 +31,9 @@ class Estimate(abc.ABC):
 
     @abc.abstractmethod
     def tails(self, null: float) -> tuple[float, float]:
-        """Returns the chance of an estimate as low, and as high, as this one, if the truth is `null`."""
+        """Returns the chances of an estimate this low or lower, and this high or higher, if the truth is
+        `null`.
+        """
 
     def p(self, null: float = 0.0) -> float:
         """Returns the two-sided p-value of the truth being `null`: twice the smaller tail."""
@@ -42,15 +44,16 @@ class Estimate(abc.ABC):
 class StudentT(Estimate):
     """An estimate whose error follows Student's t; the normal distribution where `degrees` is infinite.
 
-    If a few numbers are far from the others, such as the losses of a rare class, t is too small on one side.
-    Of two models that differ only in their bias, it promoted the one that says the common class in 4.3% of
-    cases instead of 2.5% (2,000 rows, 1 in 100 positive). So on each side an interval is that of t, or of
-    P. Hall, "On the removal of skewness by transformation" (1992), whichever is wider.
+    If a few numbers are far from the others, such as the losses of a rare class, t is too narrow on one side.
+    Of two models that differ only in their bias, it promoted the one that favours the common class in 4.3% of
+    cases instead of 2.5% (2,000 rows, 1 in 100 positive). So each side of an interval is the wider one of t's
+    and that of P. Hall, "On the removal of skewness by transformation" (1992).
 
     Attributes:
-      degrees: of freedom.
-      skew: the skewness of the mean of the units: that of one unit, over the root of their number.
-      bounds: the least and the greatest value that the truth can have: no interval leaves them.
+      degrees: degrees of freedom.
+      skew: the skewness of the mean of the units: the skewness of one unit, divided by the root of their
+        number.
+      bounds: the least and the greatest value that the truth can have; no interval goes beyond them.
     """
 
     value: float
@@ -72,7 +75,8 @@ class StudentT(Estimate):
 
     def tails(self, null: float) -> tuple[float, float]:
         distance = self.value - null
-        if self.standard_error == 0:  # no spread at all: equal, or different for certain
+        # There is no spread at all: the models are equal, or different for certain.
+        if self.standard_error == 0:
             return (0.5, 0.5) if distance == 0 else (float(distance > 0), float(distance < 0))
         t = distance / self.standard_error
         either = np.array([t, self._to_symmetric(t)])
@@ -89,7 +93,7 @@ class StudentT(Estimate):
         return 3 / self.skew * float(np.cbrt(1 + self.skew * (symmetric - self.skew / 6)) - 1)
 
 
-_NO_SKEW = 1e-6  # less moves no interval by more than float64 rounds the inverse
+_NO_SKEW = 1e-6  # with less skew, no interval moves by more than float64 rounds the inverse
 
 
 # --- Samples: one number for each model and example.
@@ -100,10 +104,11 @@ class Sample:
     """Examples with weights above 0, and the numbers of the models on them.
 
     Attributes:
-      columns: by model a number for each example, float64 [n]: a loss, 1 for a right answer and 0 for a wrong
-        one, or the score of the positive class.
-      labels: classes, int64 [n]; of a regression the numbers of its distinct values; None: not known.
-      rates: by class, in the order of `labels`, its rate in training; NaN: not known; empty for a regression.
+      columns: for each model a number for each example, float64 [n]: a loss, 1 for a right answer and 0 for a
+        wrong one, or the score of the positive class.
+      labels: classes, int64 [n]; for a regression, the number of each distinct value; None: not known.
+      rates: the rate of each class in training, in the order of the classes; NaN: not known; empty for a
+        regression.
       weights: float64 [n], above 0; None: all are 1.
       clusters: int64 [n], from 0 on without gaps; None: each row is independent of the others.
       are_copies: whether clusters are copies of one row each, which have one label.
@@ -132,14 +137,17 @@ class Sample:
 
     @property
     def effective_rows(self) -> float:
-        """The number of rows of equal weight that would be as informative; copies are one row together."""
+        """The number of rows of equal weight that would be as informative; copies of a row count as one row
+        together.
+        """
         if self.are_copies:
             return self.effective_clusters
         return _effective(np.ones(self.rows) if self.weights is None else self.weights)
 
     @property
     def effective_clusters(self) -> float:
-        """The number of clusters of equal weight that would be as informative; rows where there are none.
+        """The number of clusters of equal weight that would be as informative; the number of rows where there
+        are no clusters.
 
         Where one cluster outweighs the others, the mean follows it, and its spread cannot be seen: A. V.
         Carter, K. T. Schnepel and D. G. Steigerwald, "Asymptotic behavior of a t-test robust to cluster
@@ -168,7 +176,7 @@ def _effective(weights: np.ndarray) -> float:
     """Computes (Σ w)² / Σ w² of weights [n]: L. Kish, "Survey Sampling" (1965)."""
     if not len(weights):
         return 0.0
-    scaled = weights / weights.max()  # the squares of tiny weights would vanish
+    scaled = weights / weights.max()  # otherwise the squares of tiny weights would vanish
     return float(scaled.sum() ** 2 / (scaled**2).sum())
 
 
@@ -202,9 +210,10 @@ def mean(numbers: np.ndarray, *, weights: np.ndarray | None, clusters: np.ndarra
 
     Its variance is the sandwich of K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized
     linear models" (1986): the squares of the clusters' weighted residual sums, over the square of the sum of
-    weights, times G / (G - 1), where G counts the clusters. A row without a cluster is one by itself: without
-    weights that is the usual standard error of a mean. Quantiles are of t with G - 1 degrees of freedom:
-    A. C. Cameron and D. L. Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015), section VI.
+    weights, times G / (G - 1), where G counts the clusters. A row without a cluster is a cluster by itself:
+    without weights this gives the usual standard error of a mean. Quantiles are of t with G - 1 degrees of
+    freedom: A. C. Cameron and D. L. Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015),
+    section VI.
     """
     value, shares = float(np.average(numbers, weights=weights)), 1 / len(numbers)
     if weights is not None:
@@ -229,14 +238,14 @@ def _skew(parts: np.ndarray) -> float:
     largest = np.abs(parts).max()
     if not largest:
         return 0.0
-    scaled = parts / largest  # the cubes of tiny parts would vanish
+    scaled = parts / largest  # otherwise the cubes of tiny parts would vanish
     return float((scaled**3).sum() / (scaled @ scaled) ** 1.5)
 
 
-# --- Power: how many examples would decide what these did not.
+# --- Power: how many examples would decide what the given ones leave open.
 
 
-_MOST = 10**12  # examples; more counts as never
+_MOST = 10**12  # examples; a larger number counts as never
 
 
 def deciding_examples(
@@ -244,13 +253,13 @@ def deciding_examples(
 ) -> int | None:
     """Returns how many examples like the given `rows` would make the interval exclude `null`.
 
-    They do so with a chance of `power`, if the truth is as estimated: n = ((z of confidence + z of power) ·
-    s / d)² is the sample size of a test for means, as in S.-C. Chow, J. Shao and H. Wang, "Sample Size
+    They do so with a chance of `power`, if the truth equals the estimate: n = ((z of confidence + z of power)
+    · s / d)² is the sample size of a test for means, as in S.-C. Chow, J. Shao and H. Wang, "Sample Size
     Calculations in Clinical Research" (2003), section 3.1. Clusters are counted, and turned into rows at
     their mean size. None where no number would do, or where the error is not known.
     """
     distance = abs(estimate.value - null)
-    if not (distance > 0 and estimate.standard_error >= 0):  # NaN neither
+    if not (distance > 0 and estimate.standard_error >= 0):  # refuses NaN too
         return None
     spread = estimate.standard_error * math.sqrt(estimate.units)
     units = normal_sample_size_one_tail(distance, power, (1 - confidence) / 2, std_null=spread)

@@ -31,7 +31,9 @@ class Shares:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Share(Estimate):
-    """`right` of `units` answers; the interval is E. B. Wilson's (1927), which holds near 0 and 1 too."""
+    """The share of `right` answers among `units`; the interval is E. B. Wilson's (1927), which also holds
+    near 0 and 1.
+    """
 
     right: int
     units: int
@@ -57,11 +59,11 @@ class Share(Estimate):
 class PairedShares(Estimate):
     """Pairs of answers: `gained` counts those where only the first is right, `lost` only the second.
 
-    The test of no difference is Q. McNemar's (1947) without the correction for continuity, as advised by
-    M. W. Fagerland, S. Lydersen and P. Laake, "The McNemar test for binary matched-pairs data" (2013).
-    T. Tango, "Equivalence test and confidence interval for the difference in proportions for the
-    paired-sample design" (1998), has the score test of any other difference; at 0 it is McNemar's. The
-    interval holds what the test does not refute.
+    The test of no difference is Q. McNemar's (1947) without the correction for continuity, as advised by M.
+    W. Fagerland, S. Lydersen and P. Laake, "The McNemar test for binary matched-pairs data" (2013). T. Tango,
+    "Equivalence test and confidence interval for the difference in proportions for the paired-sample design"
+    (1998), has the score test of any other difference; at 0 it is McNemar's. The interval holds the
+    differences that the test does not reject.
     """
 
     gained: int
@@ -106,7 +108,7 @@ class PairedShares(Estimate):
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Returns where a falling function passes 0, or the nearer end where it stays on one side of 0."""
+    """Returns where a falling function crosses 0, or the nearer end if it does not."""
     if excess(low) <= 0:
         return low
     if excess(high) >= 0:

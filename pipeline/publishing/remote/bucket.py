@@ -1,7 +1,7 @@
 """The interface of an object store: whole objects with generations, and writes that depend on them.
 
-No two contents of a name share a generation. RefusedError means that a condition did not hold; the store
-tests it and acts in one step, so that no other writer comes between.
+Under one name, no two contents share a generation. RefusedError means that a condition did not hold; the
+store tests it and acts in one step, so that no other writer comes between.
 """
 
 import base64
@@ -12,7 +12,7 @@ from typing import Protocol
 
 import google_crc32c
 
-ABSENT = 0  # as a generation: there is no object of that name
+ABSENT = 0  # as a generation: no object has that name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,11 +31,11 @@ class Stored:
 
 
 class RefusedError(Exception):
-    """The object has another generation than the request named, is absent, or exists already."""
+    """Raised where the object has another generation than the request named, is absent, or exists already."""
 
 
 class Bucket(Protocol):
-    """Objects under one prefix; names are relative to it. Lists and finds are up to date.
+    """Objects under one prefix; names are relative to it. Lists and reads are up to date.
 
     Each method raises TryAgainError where the store does not answer, InputError where it denies access.
     """
@@ -56,7 +56,7 @@ class Bucket(Protocol):
         generation: int,
         metadata: Mapping[str, str] = {},
     ) -> Stored:
-        """Replaces the object of `generation` by a whole new one; ABSENT: there must be none."""
+        """Replaces the object of `generation` by a whole new one; ABSENT: no object may exist."""
 
     def copy(self, source: Stored, target: str) -> Stored:
         """Copies within the store; raises RefusedError if `source` changed or `target` exists."""

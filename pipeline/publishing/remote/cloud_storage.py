@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.publishing.remote.bucket import ABSENT, Bucket, RefusedError, Stored
 
-# https://cloud.google.com/storage/docs/buckets#naming; names with dots are domains, and as long as those.
+# https://cloud.google.com/storage/docs/buckets#naming; names with dots are domains, and may be as long.
 _BUCKET = "[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
 _FOLDER = r"(?!\.{1,2}(?:/|$))[^/\s#?*\[\]]+"
 _URL = re.compile(f"gs://({_BUCKET})/({_FOLDER}(?:/{_FOLDER})*)/?")
@@ -114,7 +114,7 @@ class GoogleBucket:
         original = self._bucket.blob(f"{self._prefix}{source.name}")
         with _translate_errors(self._place):
             token, is_first = None, True
-            while token or is_first:  # one call, unless the store takes several for a large object
+            while token or is_first:  # ends after one call, unless the store takes several for a large object
                 token, *_ = blob.rewrite(
                     original,
                     token=token,
@@ -142,7 +142,7 @@ class GoogleBucket:
 
 @contextlib.contextmanager
 def _translate_errors(place: str) -> Iterator[None]:
-    """Raises the library's errors as ours. The library has retried by itself where that helps."""
+    """Raises the library's errors as ours. Where retries help, the library has already made them."""
     from google.api_core import exceptions
     from google.auth import exceptions as auth
     from google.cloud.storage import exceptions as transfer
@@ -154,7 +154,7 @@ def _translate_errors(place: str) -> Iterator[None]:
         auth.TransportError,
         transfer.DataCorruption,
         transfer.InvalidResponse,
-        OSError,  # of the connection
+        OSError,  # errors of the connection
     )
     try:
         yield

@@ -22,14 +22,15 @@ def follow(
     url: str,
     tell: Callable[[Differences], None] = lambda found: None,
 ) -> Differences:
-    """Publishes versions that the place lacks, removes those that it should not have; returns differences.
+    """Publishes the versions that the place lacks, and removes those that it should not have; returns the
+    differences.
 
     Every step may be repeated: the remains of a killed process are found by listing, without a record. If
     nothing differs and nobody writes there, the store gets one request, a listing.
 
     Args:
       url: the place, for messages.
-      tell: is called before anything is changed.
+      tell: called before anything is changed.
 
     Raises:
       InputError: the place has versions that this directory never published; nothing is changed then.
@@ -42,20 +43,20 @@ def follow(
         return found
     with marker_lib.claimed(bucket, writer=f"process {os.getpid()} of host {socket.gethostname()}") as marker:
         here, there = stored_lib.local(directory), stored_lib.look(bucket)
-        marker.check()  # so what is listed was there before anyone else began: it may be removed
+        marker.check()  # then what is listed was there before any other claim, and may be removed
         found = stored_lib.differences(here, there)
         _check_ours(found, here, url)
         _check_gone(bucket, found, here, there, url)
         tell(found)
         _settle(bucket, marker, here, there, found)
-        marker.check()  # or another one is about to copy it
+        marker.check()  # otherwise another process is about to copy it
         _clear(bucket, bucket.list(CONTENT))
     return found
 
 
 def _settle(bucket: Bucket, marker: Marker, here: Local, there: Listing, found: Differences) -> None:
-    """Removes versions that were taken back before it publishes others, for want of room, unless nothing else
-    would be left to serve.
+    """Publishes and removes versions. Removals come first, to make room; but if no right version is there
+    yet, one is published before them.
     """
     for number in found.broken:
         _remove(bucket, there.versions[number])
@@ -69,13 +70,13 @@ def _settle(bucket: Bucket, marker: Marker, here: Local, there: Listing, found: 
 
 
 def _remove(bucket: Bucket, version: StoredVersion) -> None:
-    """Deletes saved_model.pb first, which makes it a version, so that nobody takes a rest for a version."""
+    """Deletes saved_model.pb first: it makes a folder a version, so nobody takes the remains for one."""
     first = [version.files[name] for name in (GRAPH, versions.FILE_NAME) if name in version.files]
     _clear(bucket, [*first, *(stored for stored in version.files.values() if stored not in first)])
 
 
 def _clear(bucket: Bucket, objects: Sequence[Stored]) -> None:
-    """Deletes objects, each as it was listed; raises TryAgainError where one was changed since."""
+    """Deletes objects in the generation that was listed; raises TryAgainError where one has changed since."""
     for stored in objects:
         try:
             bucket.delete(stored)

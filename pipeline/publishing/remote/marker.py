@@ -1,13 +1,13 @@
-"""A claim of a place: only the last writer of the object `.marker` can make a version. No lease, no clock.
+"""A claim to a place: only the last writer of the object `.marker` can make a version. There is no lease and
+no clock.
 
 A writer claims the place by writing the marker, lists the place, and checks that the marker is still its own.
 Then two things hold:
 
 - Earlier writers can make no version. `commit` writes saved_model.pb into the marker, and copies it from
   there on the condition that the marker has the generation of that write. The store tests the generation and
-  copies in one step.
-- The listed objects were there before any later claim. The writer deletes them in the listed generation
-  alone, never what a later writer has put there.
+  copies in one step. - The listed objects were there before any later claim. The writer deletes them only in
+  the listed generation, so never what a later writer has put there.
 
 So a writer that was paused gets a LostError once another has taken over: when it checks the marker or, at the
 latest, when it commits. A killed writer leaves the marker, which keeps nobody away.
@@ -25,17 +25,17 @@ _WRITING = "writing"  # a key of the metadata: the id of a write, which copies k
 
 
 class LostError(TryAgainError):
-    """Another process claimed the place, and will do the work of this one."""
+    """Raised where another process has claimed the place, and will do the work of this one."""
 
 
 class Marker:
-    """A claim of a place."""
+    """A claim to a place."""
 
     def __init__(self, bucket: Bucket, *, writer: str) -> None:
         """Claims the place; raises LostError where another process does so at the same moment.
 
         Args:
-          writer: who this is, for people.
+          writer: name of this process, for people.
         """
         self._bucket, self._writer = bucket, writer
         self._stored = bucket.find(NAME)
@@ -86,7 +86,8 @@ def claimed(bucket: Bucket, *, writer: str) -> Iterator[Marker]:
     try:
         yield marker
     finally:
-        with contextlib.suppress(TryAgainError):  # the store is away; the next call removes it
+        # The store cannot be reached; the next call removes the marker.
+        with contextlib.suppress(TryAgainError):
             marker.release()
 
 

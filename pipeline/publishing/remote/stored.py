@@ -15,13 +15,13 @@ from pipeline.publishing.remote import marker
 from pipeline.publishing.remote.bucket import Bucket, Stored, crc32c
 
 GRAPH = "saved_model.pb"
-CONTENT = ".content/"  # uploads, each named by its SHA-256
+CONTENT = ".content/"  # folder of uploads, each named by its SHA-256
 _VERSION = re.compile(r"(0|[1-9][0-9]*)/(.+)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StoredVersion:
-    """A version in the store: objects by their path within it."""
+    """A version in the store: its objects, by their path within the version."""
 
     number: int
     files: Mapping[str, Stored]
@@ -36,7 +36,7 @@ class Listing:
     """All objects of a place at one moment."""
 
     versions: Mapping[int, StoredVersion]
-    content: Sequence[Stored]  # uploaded, to be copied to versions
+    content: Sequence[Stored]  # uploaded objects, which will be copied to versions
     is_claimed: bool  # whether a process writes there, or was killed while it did
 
     @property
@@ -51,7 +51,7 @@ class Local:
 
     directory: pathlib.Path
     published: Mapping[int, Mapping]
-    numbers: Sequence[int]  # damaged ones too
+    numbers: Sequence[int]  # numbers of all versions, damaged ones too
     known: Mapping[int, journal_lib.Known]
 
 
@@ -77,7 +77,7 @@ class Differences:
 
     @property
     def removed(self) -> Sequence[int]:
-        """Every number to remove, though it may be published again."""
+        """Every number to remove; some may be published again."""
         return sorted([*self.broken, *self.gone])
 
     @property
@@ -125,7 +125,7 @@ def differences(here: Local, there: Listing) -> Differences:
         elif number in here.published or number not in here.known:
             foreign.append(number)
         elif number in here.numbers:
-            right.append(number)  # damaged here, perhaps not there
+            right.append(number)  # damaged here, but perhaps not there
         else:
             gone.append(number)
     missing = sorted({*here.published} - {*right} - {*foreign}, reverse=True)

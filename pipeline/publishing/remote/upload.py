@@ -29,7 +29,8 @@ _PART = 1 << 20
 
 
 def publish(bucket: Bucket, marker: Marker, directory: pathlib.Path, number: int) -> None:
-    """Publishes version `number` of a serving directory to the place, which may hold no object of it.
+    """Publishes version `number` of a serving directory to the place, which may not hold an object of that
+    version yet.
 
     Raises:
       InputError: its files are not those that were published, or there is no saved_model.pb among them.
@@ -87,7 +88,7 @@ def _verify(bucket: Bucket, number: int, sent: Mapping[str, Stored], digests: Ma
         if name not in there or name not in sent or not there[name].holds(sent[name]):
             raise _other_bytes(f"{number}/{name}", there.get(name), str(sent.get(name)))
         if there[name].size <= READ_BACK:
-            with contextlib.suppress(RefusedError):  # then the commit fails, too
+            with contextlib.suppress(RefusedError):  # then the commit fails too
                 found = _sha256(bucket.read(there[name]))
                 if found != digests[name]:
                     raise _other_bytes(f"{number}/{name}", found, digests[name])
@@ -107,7 +108,7 @@ def _graph(folder: pathlib.Path, document: Mapping) -> bytes:
 
 
 def _checksum(path: pathlib.Path, sha256: str) -> str:
-    """Returns the CRC32C of a file, read once; raises InputError for another SHA-256."""
+    """Returns the CRC32C of a file, which is read once; raises InputError if its SHA-256 is another."""
     digest, checksum = hashlib.sha256(), 0
     with path.open("rb") as file:
         while part := file.read(_PART):
@@ -131,7 +132,7 @@ def _in_the_way(name: str, error: RefusedError) -> TryAgainError:
         f"object {name}",
         received=f"one that another process changed meanwhile ({error})",
         expected="none, or the one that was put there",
-        action="The same command goes on; what is half there is removed first.",
+        action="The same command goes on; what is half done is removed first.",
     )
 
 

@@ -7,9 +7,9 @@ import tensorflow as tf
 from pipeline.base.errors import InputError
 from pipeline.base.tracing import no_autograph
 
-Make = Callable[[tf.distribute.InputContext], tf.data.Dataset]  # batches of one replica each
-# A function in a graph, called once for each batch taken: when its making began and when it ended; both
-# float64 [] seconds.
+Make = Callable[[tf.distribute.InputContext], tf.data.Dataset]  # makes the dataset of one replica's batches
+# A function in a graph, called once for each batch taken. It returns when the making of the batch began and
+# when it ended, both float64 [] seconds.
 Making = Callable[[], tuple[tf.Tensor, tf.Tensor]]
 
 _MOST_AHEAD = 1 << 10  # batches that are made and not yet taken: tf.data and a strategy hold a few
@@ -18,8 +18,9 @@ _MOST_AHEAD = 1 << 10  # batches that are made and not yet taken: tf.data and a 
 def distributed(strategy: tf.distribute.Strategy, make: Make) -> Iterable:
     """An iterable of batches, each with the shares of this host's replicas.
 
-    On a single CPU it is the dataset itself: there is no device to copy batches to, and TensorFlow's way
-    there takes 0.3 ms of CPU time a batch (2.21, measured: a twelfth of a step of `adult_wide_deep.py`).
+    On a single CPU it is the dataset itself: there is no device to copy batches to, and TensorFlow's
+    distribution takes 0.3 ms of CPU time for each batch (2.21, measured: a twelfth of a step of
+    `adult_wide_deep.py`).
     """
     if isinstance(strategy, tf.distribute.OneDeviceStrategy) and _is_cpu(strategy):
         return make(tf.distribute.InputContext())
@@ -33,13 +34,14 @@ def timed(
     is_deterministic: bool = False,
     timestamp: Callable[[], tf.Tensor] = tf.timestamp,
 ) -> tuple[Iterable, Making | None]:
-    """`distributed`, and when each batch was in the making: before it is asked for, unless input is slow.
+    """Returns what `distributed` returns, and a function for the times at which each batch was made; that is
+    before it is asked for, unless input is slow.
 
-    How long taking a batch lasts does not tell that: handing over one that is ready takes 100 µs, and
-    milliseconds where other work has the cores.
+    The time of taking a batch would not tell this: handing over a batch that is ready takes 100 µs, or
+    milliseconds if other work has the cores.
 
-    It is not known, None, on a TPU, whose host may be another machine, nor under determinism, which forbids
-    the clock.
+    The function is None on a TPU, whose host may be another machine, and under determinism, which forbids the
+    clock.
 
     Args:
       timestamp: seconds, float64 [], in the graph.
@@ -57,8 +59,8 @@ def timed(
             return tf.nest.map_structure(tf.identity, batch)
 
     def make_stamped(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        # `zip` asks the clock first, then for the batch. In a thread of its own, ahead of who takes it:
-        # without, a batch is made when it is taken.
+        # `zip` asks for the time first, then for the batch. The prefetch does so in a thread of its own,
+        # ahead of the consumer; without it, a batch would be made only when it is taken.
         return tf.data.Dataset.zip(clock, make(context)).map(stamped).prefetch(1)
 
     def making() -> tuple[tf.Tensor, tf.Tensor]:
@@ -72,15 +74,15 @@ def _is_cpu(strategy: tf.distribute.Strategy) -> bool:
     return tf.DeviceSpec.from_string(strategy.extended.worker_devices[0]).device_type == "CPU"
 
 
-# --- Guards against a step that is compiled anew for each new shape of its batch.
+# --- Guards against a step that is compiled again for each new shape of its batch.
 
 
 _Shapes = dict[tuple[str, int], tuple]
-_OF_BATCH = ("", "label", "mask")  # the inputs have names of their own
+_OF_BATCH = ("", "label", "mask")  # names of the parts of a batch; the inputs have names of their own
 
 
 def require_known_shapes(batches: tf.TypeSpec) -> None:
-    """Raises InputError where a size of a feature, other than that of the batch, is known at run time only.
+    """Raises InputError where a size of a feature, other than the batch size, is known only at run time.
 
     Args:
       batches: the element_spec of (inputs, …).
@@ -96,10 +98,11 @@ def require_known_shapes(batches: tf.TypeSpec) -> None:
 
 
 def traced_once(function: Callable, *, thing: str) -> Callable:
-    """`function` for tf.function; a second trace raises InputError that names what came in another shape.
+    """Wraps `function` for tf.function: a second trace raises an InputError that names what came in another
+    shape.
 
     Args:
-      function: of (inputs, …), nests of tensors.
+      function: takes (inputs, …), nests of tensors.
       thing: what is traced, for the message.
     """
     before: list[_Shapes] = []

@@ -1,4 +1,5 @@
-"""Checkpoints of a run: model, optimizer, averages of weights, random state, session. All or nothing.
+"""Checkpoints of a run: model, optimizer, averages of weights, random state, session. A checkpoint is written
+as a whole or not at all.
 
 No position of the input is saved: it is `step * global_batch`, and the input is a function of that. Training
 goes on while the files of a checkpoint are written.
@@ -34,7 +35,7 @@ from pipeline.training.state.checkpoints import (
 Variable = keras.Variable | tf.Variable
 
 SESSION_FILE = "session.json"
-_GOLDEN, _ARRAYS = "golden", "session"  # what tensors besides variables are called
+_GOLDEN, _ARRAYS = "golden", "session"  # names of tensors that are not variables
 _ANY = Kept(number=3)
 _WITHOUT_UNIT = LabelScale()
 
@@ -46,11 +47,12 @@ class Checkpoints:
       optimizer: None where the model is only used: then nothing in `root` is changed.
       ema: averages of weights, if the run keeps some.
       golden_logits: function () → float32 [records, outputs], the model's logits of the golden records.
-      scale: of the labels, by which differences of golden logits are measured.
-      run: of which run checkpoints say that they are: see `identity_of_run`.
-      counts_on: other files that a run must find again as they are now: they are on the disk first.
+      scale: scale of the labels, by which differences of golden logits are measured.
+      run: identity of the run that checkpoints carry: see `identity_of_run`.
+      counts_on: other files that a resumed run needs unchanged; they are written to the disk first.
       worker: this process's number. Only 0, the chief, writes.
-      latest: function of the newest step that this process knows of → that of all who train together.
+      latest: function from the newest step that this process knows to the newest step of all processes that
+        train together.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Checkpoints:
             root, run=self._run, paths=self._variables.paths(), kept=kept, counts_on=counts_on, clock=clock
         )
         self.damaged: tuple[str, ...] = ()  # checkpoints that `restore` could not read, and why
-        self.blocked_s: list[float] = []  # seconds that training waited, of each save
+        self.blocked_s: list[float] = []  # seconds that each save kept training waiting
 
     @property
     def newest(self) -> int:
@@ -99,7 +101,7 @@ class Checkpoints:
 
     @property
     def cost(self) -> str:
-        """A line on what saving has cost this process."""
+        """A line that says how much time saving has cost this process."""
         longest, total = max(self.blocked_s, default=0.0), sum(self.blocked_s)
         return (
             f"checkpoints: {len(self.blocked_s)} written in {self.written_s:.1f} s beside training, "
@@ -115,7 +117,7 @@ class Checkpoints:
         self._saving.newest = self._latest(self._saving.newest)
 
     def close(self) -> None:
-        """Waits as `finish` does, and raises nothing: something else has ended the run."""
+        """Waits as `finish` does, but raises nothing, because something else has ended the run."""
         self._saving.close()
 
     def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float] | None = None) -> None:
@@ -123,7 +125,7 @@ class Checkpoints:
 
         Args:
           session: what the session needs to go on: JSON that may hold arrays.
-          metrics: known at this step.
+          metrics: the metrics known at this step.
 
         Raises:
           InputError: a value is not finite; or the checkpoint before could not be written.
@@ -145,7 +147,7 @@ class Checkpoints:
     def restore(self, *, choice: str = LAST, up_to: int | None = None) -> tuple[int, dict]:
         """Restores a checkpoint; returns its step and what the session saved, (0, {}) if there is none.
 
-        The next one is taken where the first choice is damaged; `damaged` tells.
+        If the first choice is damaged, the next one is taken; `damaged` says so.
 
         Args:
           choice: `last`, `best` or a step.
@@ -162,7 +164,8 @@ class Checkpoints:
             try:
                 session, saved = self._read(entry)
             except DamagedError as error:
-                if entry not in checkpoints.newest_first(self._root):  # the run that writes here deleted it
+                # The run that writes here has deleted it.
+                if entry not in checkpoints.newest_first(self._root):
                     return self.restore(choice=choice, up_to=up_to)
                 self.damaged += (str(error),)
                 damaged.append(entry)
@@ -189,7 +192,7 @@ class Checkpoints:
         return checkpoints.unpack_nested(text, arrays), values[_GOLDEN]
 
     def _tidy(self, damaged: Sequence[Entry]) -> None:
-        """Makes room for what this run will write, where it will write."""
+        """Makes room for the checkpoints of this run, if this process writes."""
         if self._optimizer and not self._worker:
             checkpoints.sweep(self._root)
             for entry in damaged:
@@ -211,7 +214,7 @@ def _content(entry: Entry) -> tuple[dict[str, np.ndarray], str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Variables:
-    """Variables by their owner, such as `model` and `optimizer`, in an order that is always the same.
+    """Variables by their owner, such as `model` and `optimizer`, always in the same order.
 
     Names that Keras gives depend on what a process built before. So a variable is known by its place.
     """
@@ -223,7 +226,7 @@ class Variables:
         return {name: getattr(each, "path", each.name) for name, each in self._named().items()}
 
     def copied(self) -> dict[str, np.ndarray]:
-        """Their values now. Every replica has the same; the first one's are taken."""
+        """The present values. All replicas have the same ones; the first replica's are taken."""
         return {name: tf.convert_to_tensor(each).numpy() for name, each in self._named().items()}
 
     def assign(self, values: Mapping[str, np.ndarray], *, checkpoint: object) -> None:
@@ -273,7 +276,7 @@ def _is_finite(value: np.ndarray) -> bool:
     if not tf.as_dtype(value.dtype).is_floating:
         return True
     with np.errstate(all="ignore"):
-        # One pass without a copy: a sum is finite where all are, unless large values overflow.
+        # The sum takes one pass and no copy: it is finite if all values are, unless large values overflow.
         return bool(np.isfinite(np.sum(value))) or bool(np.all(np.isfinite(value)))
 
 
@@ -286,9 +289,9 @@ class Saving:
     An error of the thread is raised by the next `finish`.
 
     Args:
-      run: of which run checkpoints say that they are: see `identity_of_run`.
-      counts_on: files that a restored run needs as they were when a checkpoint was saved, if they are there.
-      paths: what Keras calls the variables, by their names in a checkpoint.
+      run: identity of the run that checkpoints carry: see `identity_of_run`.
+      counts_on: files that a restored run needs unchanged since a checkpoint was saved, if they exist.
+      paths: Keras's paths of the variables, by their names in a checkpoint.
     """
 
     def __init__(
@@ -305,20 +308,20 @@ class Saving:
         self._counts_on, self._clock = counts_on, clock
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-        self.seconds = 0.0  # that writing has taken so far
+        self.seconds = 0.0  # seconds that writing has taken so far
         self.newest = 0  # step of the newest checkpoint that is whole; 0: there is none
 
     def start(
         self, step: int, values: Mapping[str, np.ndarray], *, session: str, metrics: Mapping[str, float]
     ) -> None:
-        """Begins to write what nobody changes any more; call `finish` before.
+        """Begins to write values that nobody changes any more; call `finish` before.
 
         Args:
           values: variables and other tensors.
           session: JSON.
         """
         self._wait()
-        # A daemon: a process that must end does not wait for it.
+        # The thread is a daemon, so a process that must end does not wait for it.
         self._thread = threading.Thread(
             target=self._write_timed, args=[step, values, session, metrics], daemon=True
         )
@@ -336,7 +339,7 @@ class Saving:
             raise self._not_written(error) from None
 
     def close(self) -> None:
-        """Waits as `finish` does; something else has ended the run, so no error is raised."""
+        """Waits as `finish` does, but raises no error, because something else has ended the run."""
         with contextlib.suppress(Exception):
             self._wait()
 

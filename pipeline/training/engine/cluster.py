@@ -1,7 +1,7 @@
 """The cluster that TF_CONFIG describes, and this process's place in it.
 
-Worker 0 of `worker` leads, or the `chief` where there is one, as Vertex AI and Kubeflow have it. Evaluators
-take no part: the workers evaluate together. A cluster with parameter servers is refused.
+The `chief` leads, as in Vertex AI and Kubeflow, or worker 0 where there is no chief. Evaluators take no part:
+the workers evaluate together. A cluster with parameter servers is refused.
 """
 
 import contextlib
@@ -29,9 +29,10 @@ _LAST_PORT = 65_535
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Addresses HOST:PORT of all who train together, the chief first, and this process's number among them.
+    """Addresses HOST:PORT of all processes that train together, the chief first, and this process's number
+    among them.
 
-    `number` is None for a process that takes no part, such as an evaluator; `task` is what it is called.
+    `number` is None for a process that takes no part, such as an evaluator; `task` is its name.
     """
 
     addresses: tuple[str, ...]
@@ -79,7 +80,7 @@ def read() -> Cluster | None:
 
 
 def ignored() -> str:
-    """Names tasks of TF_CONFIG that a run has no use for, such as evaluators; empty: there are none."""
+    """Names the tasks of TF_CONFIG that a run does not use, such as evaluators; empty: there are none."""
     jobs = (_parsed(os.environ.get(VARIABLE, "").strip() or "{}").get("cluster")) or {}
     names = [f"{len(jobs[name])} {name}" for name in jobs if name not in (*_CHIEFS, _WORKER) and jobs[name]]
     return f"{', '.join(names)} of {VARIABLE}: the workers evaluate together" if names else ""
@@ -120,25 +121,26 @@ def _error(text: str, expected: str) -> InputError:
     )
 
 
-# --- Lost workers: the others end, in one line that names the one that died or hangs.
+# --- Lost workers: the other workers end, with one line that names the worker that died or hangs.
 #
-# TensorFlow's workers send heartbeats to the first of them, which tells all when one falls silent.
+# TensorFlow's workers send heartbeats to the first worker, which tells all others when one stops sending.
 
 
 # No public module has them (TensorFlow 2.20 and 2.21).
 
 
-# 128 and SIGUSR1's number: Kubeflow's training operator starts a process anew that ends with 128 or more.
+# 128 and SIGUSR1's number: Kubeflow's training operator restarts a process that ends with 128 or more.
 EXIT_LOST_WORKER = 138
-# Left to itself TensorFlow 2.21 needs 38 s to see that worker 0 is stopped (measured); so it takes 11.
+# By default TensorFlow 2.21 needs 38 s to notice that worker 0 is stopped (measured); with this setting it
+# needs 11 s.
 _SILENCE_MS = 10_000
 _ABORTED = "Collective ops is aborted by"
 _TASK = re.compile(r"/job:worker/(?:replica:0/)?task:(\d+)")
-_LEADER = 0  # to which the heartbeats go
+_LEADER = 0  # number of the worker to which the heartbeats go
 
 
 class LostWorkerError(InputError):
-    """A worker died or hangs; the same command goes on from the last checkpoint."""
+    """Raised where a worker died or hangs; the same command continues from the last checkpoint."""
 
     exit_code = EXIT_LOST_WORKER
 
@@ -158,7 +160,9 @@ def notice_silence(workers: int) -> None:
 
 @contextlib.contextmanager
 def name_lost_worker() -> Iterator[None]:
-    """Turns the error that all get when a worker of TF_CONFIG's cluster is lost into a LostWorkerError."""
+    """Turns the error that every worker gets when one of TF_CONFIG's cluster is lost into a
+    LostWorkerError.
+    """
     try:
         yield
     except tf.errors.OpError as error:
@@ -189,9 +193,10 @@ def _lost(addresses: Sequence[str], message: str) -> LostWorkerError:
 
 
 def lost_number(message: str) -> int:
-    """Returns the worker in TensorFlow's message: the last that it names, else the one heartbeats go to.
+    """Returns the worker in TensorFlow's message: the last one that it names, else the one to which
+    heartbeats go.
 
-    A worker that tells of another is named first: `Error reported from /job:worker/task:1: The following
+    A worker that reports another one is named first: `Error reported from /job:worker/task:1: The following
     tasks are unhealthy (stopped sending heartbeats): /job:worker/replica:0/task:2`.
     """
     found = _TASK.findall(message.partition(_ABORTED)[2])
@@ -203,11 +208,11 @@ def lost_number(message: str) -> int:
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within the block a signal ends the process at once, but for SIGTERM.
+    """Within the block, a signal other than SIGTERM ends the process at once.
 
-    TensorFlow waits up to an hour for the others, and lets no Python code run meanwhile (2.21, measured): no
-    handler would hear the signal. Nothing is there yet that had to be cleaned up. It takes SIGTERM itself,
-    and only notes it.
+    TensorFlow waits up to an hour for the other workers, and no Python code runs in that time (2.21,
+    measured): no handler would get the signal. There is nothing yet to clean up. TensorFlow handles SIGTERM
+    itself, and only logs it.
     """
     numbers = [number for number in signals.SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}

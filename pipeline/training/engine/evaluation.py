@@ -35,7 +35,7 @@ class Evaluator:
     """Evaluates the model's current weights on any of `selections`, by its split expression.
 
     Args:
-      metrics: beside the task's; see EvaluationMetrics.
+      metrics: metrics besides the task's; see EvaluationMetrics.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Evaluator:
         self._kept: dict[str, list[tuple]] = {}  # of splits that fit
         self._hosts = 1
         self._model = model
-        self._predict: dict[str, Callable] = {}  # by split, as their batches differ in size
+        self._predict: dict[str, Callable] = {}  # one for each split, because their batches differ in size
 
     @property
     def hosts(self) -> int:
@@ -116,7 +116,7 @@ class Evaluator:
         return sum(part.dtype.size * math.prod(part.shape) for each in parts for part in each)
 
     def _distributed_batches(self, split: str) -> Iterable:
-        # Kept, because building the pipeline takes longer than reading a small split.
+        # The pipeline is kept, because building it takes longer than reading a small split.
         if split not in self._batches:
             self._batches[split] = distributed(
                 self._strategy, lambda context: self._host_batches(split, context)
@@ -138,7 +138,9 @@ class Evaluator:
         return self._predict[split]
 
     def _even_batch(self, split: str) -> int:
-        """The smallest global batch that needs no more steps than the largest allowed one: least padding."""
+        """The smallest global batch that needs no more steps than the largest allowed one, so that padding is
+        least.
+        """
         rows, replicas = self._selections[split].rows, self._strategy.num_replicas_in_sync
         each = rows / evaluation_steps(rows, self._largest_batch)
         return math.ceil(each / replicas) * replicas
@@ -186,10 +188,10 @@ def _predicting(
 def observed(
     steps: Iterable[int], hooks: keras.callbacks.CallbackList | None, metrics: EvaluationMetrics
 ) -> Iterator[int]:
-    """The steps; the hooks `on_test_*` are called around each of them, and around all.
+    """Yields the steps; calls the hooks `on_test_*` around each step, and around all.
 
     Args:
-      metrics: what the caller's body adds each step's examples to.
+      metrics: the metrics to which the caller's loop adds the examples of each step.
     """
     if hooks is None:
         yield from steps
@@ -205,7 +207,9 @@ def observed(
 def _numbers(
     hooks: keras.callbacks.CallbackList, name: str, metrics: EvaluationMetrics
 ) -> dict[str, float] | None:
-    """Returns the logs for the hook; None if no callback has it: an ROC AUC after every batch is slow."""
+    """Returns the logs for the hook; None if no callback has the hook: computing an ROC AUC after every batch
+    is slow.
+    """
     base = getattr(keras.callbacks.Callback, name)
     is_heard = any(getattr(type(callback), name) is not base for callback in hooks.callbacks)
     return metrics.numbers() if is_heard else None

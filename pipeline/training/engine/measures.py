@@ -3,9 +3,10 @@
     FLOPs of a training step = 3 × forward × examples
 
 For each product of the forward pass, the backward pass computes two: the gradients of its input and of its
-weights (Kaplan et al. 2020, section 2.1). Only matrix products and convolutions are counted, two operations a
-multiply-add. The rest (activations, normalisation, lookups in tables) is a hundredth of them in models that
-keep an accelerator busy, and does not run on the matrix units, whose peak is given.
+weights (Kaplan et al. 2020, section 2.1). Only matrix products and convolutions are counted, as two
+operations for each multiply-add. The rest (activations, normalisation, lookups in tables) is a hundredth of
+them in models that keep an accelerator busy. It does not run on the matrix units, for which the peak is
+given.
 """
 
 import dataclasses
@@ -19,11 +20,11 @@ import tensorflow as tf
 
 from pipeline.base import machine
 
-TRAINING = 3  # times the forward pass
+TRAINING = 3  # FLOPs of a training step, as a multiple of the forward pass
 
 
 def forward_flops(model: keras.Model) -> int | None:
-    """Operations of the forward pass of one example; None where a loop hides how often it runs."""
+    """Operations of the forward pass of one example; None where it is not known how often a loop runs."""
     specs = [tf.TensorSpec((1, *each.shape[1:]), each.dtype) for each in model.inputs]
     if any(None in spec.shape for spec in specs):
         return None
@@ -65,20 +66,22 @@ def _matrix_product(operation: tf.Operation) -> int:
 
 
 def _convolution(operation: tf.Operation) -> int:
-    """Filters are [height, width, inputs of a group, outputs]; a depthwise one has a window a channel."""
+    """Filters are [height, width, inputs of a group, outputs]; a depthwise one has one window for each
+    channel.
+    """
     result, filters = operation.outputs[0].shape, operation.inputs[1].shape
     window = filters[:-2] if operation.type.startswith("Depthwise") else filters[:-1]
     return 2 * _size(result) * _size(window)
 
 
 def _transposed_convolution(operation: tf.Operation) -> int:
-    """Each number of its input is multiplied by all of a window: [height, width, outputs], of the filters."""
+    """Each number of the input is multiplied by a whole window of the filters: [height, width, outputs]."""
     _, filters, given = operation.inputs
     return 2 * _size(given.shape) * _size(filters.shape[:-1])
 
 
 def _einsum(operation: tf.Operation) -> int:
-    """A multiply-add for each combination of all indices."""
+    """One multiply-add for each combination of all indices."""
     terms = operation.get_attr("equation").decode().split("->")[0].split(",")
     sizes: dict[str, int] = {}
     for term, tensor in zip(terms, operation.inputs, strict=True):
@@ -88,7 +91,7 @@ def _einsum(operation: tf.Operation) -> int:
 
 
 def _indices(term: str, rank: int) -> list[str]:
-    """A name for each axis; those of `...` are counted from the last one, as they are broadcast."""
+    """A name for each axis. The axes of `...` are counted from the last one, because they are broadcast."""
     before, dots, after = term.partition("...")
     more = rank - len(before) - len(after) if dots else 0
     return [*before, *(f"...{number}" for number in reversed(range(more))), *after]
@@ -108,7 +111,7 @@ _COUNTED: Mapping[str, Callable[[tf.Operation], int]] = {
 
 # --- Peaks of accelerators, by the name that the driver or the machine gives them.
 #
-# Dense, without sparsity: NVIDIA's data sheets print twice these figures for the newer ones, "with
+# They are without sparsity: for newer accelerators, NVIDIA's data sheets print twice these figures, "with
 # sparsity".
 
 
@@ -117,9 +120,9 @@ class Peak:
     """The peak of one chip: `teraflops` of bfloat16, or of float16 where a chip has no bfloat16."""
 
     name: str
-    pattern: str  # of the device's name; the first that fits counts
+    pattern: str  # pattern of the device's name; the first that fits counts
     teraflops: float
-    source: str  # document, and its date
+    source: str  # document and its date
 
 
 _NVIDIA = "NVIDIA, {} data sheet, {}"
@@ -145,17 +148,19 @@ PEAKS = (
 
 
 def peak_of(name: str) -> Peak | None:
-    """The peak of a GPU, as `NVIDIA A100-SXM4-40GB`, or a TPU, as `v5litepod-8`; None if it is not known."""
+    """The peak of a GPU, such as `NVIDIA A100-SXM4-40GB`, or a TPU, such as `v5litepod-8`; None if it is not
+    known.
+    """
     return next((peak for peak in PEAKS if re.search(peak.pattern, name, re.IGNORECASE)), None)
 
 
 def accelerator_of(strategy: tf.distribute.Strategy) -> str:
-    """Returns the device that the strategy computes on: the name of a GPU, the type of a TPU, or `CPU`.
+    """Returns the device on which the strategy computes: the name of a GPU, the type of a TPU, or `CPU`.
 
-    All GPUs of a run are taken to be like its first.
+    All GPUs of a run are assumed to be like the first.
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
-        # A TPU VM sets it; TensorFlow's device names do not tell the generation.
+        # A TPU VM sets this variable; TensorFlow's device names do not tell the generation.
         return os.environ.get("TPU_ACCELERATOR_TYPE", "TPU")
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
@@ -163,11 +168,13 @@ def accelerator_of(strategy: tf.distribute.Strategy) -> str:
     return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
 
 
-# --- Peaks of memory: of the host by this process, of its accelerators by TensorFlow.
+# --- Peaks of memory: what this process took of the host's, and TensorFlow of the accelerators'.
 
 
 def memory_peaks() -> dict[str, float]:
-    """MB (10⁶ bytes) since the process began; `device_peak_mb` is of the GPU that held most, if any."""
+    """MB (10⁶ bytes) since the process began; `device_peak_mb` is the peak of the GPU that held most, if
+    there is one.
+    """
     host = machine.memory_bytes("VmHWM") / 1e6
     gpus = range(len(tf.config.list_physical_devices("GPU")))
     device = [tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"] / 1e6 for index in gpus]

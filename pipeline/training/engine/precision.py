@@ -19,11 +19,11 @@ _CPU_BFLOAT16_FLAGS = ("amx_bf16", "avx512_bf16")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """The facts known about the devices that the step runs on."""
+    """The facts known about the devices on which the step runs."""
 
     kind: str  # "CPU", "GPU" or "TPU"
     name: str = ""
-    compute_capability: tuple[int, int] = (0, 0)  # of the least capable GPU
+    compute_capability: tuple[int, int] = (0, 0)  # compute capability of the least capable GPU
     cpu_flags: frozenset[str] = frozenset()
 
     @property
@@ -64,7 +64,7 @@ class Precision:
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """Layers made inside compute in this policy."""
+        """Layers that are made inside the block compute with this policy."""
         before = keras.config.dtype_policy()
         keras.config.set_dtype_policy(self.policy)
         try:
@@ -105,7 +105,8 @@ def detect(strategy: tf.distribute.Strategy) -> Hardware:
         return Hardware(
             kind=kind, name=weakest["device_name"], compute_capability=weakest["compute_capability"]
         )
-    flags = machine.processor("flags") if kind == "CPU" else ""  # not Linux: none, so nothing is promised
+    # Not on Linux: no flags, so nothing is promised.
+    flags = machine.processor("flags") if kind == "CPU" else ""
     return Hardware(kind=kind, cpu_flags=frozenset(flags.split()))
 
 

@@ -2,8 +2,8 @@
 
 Without `adapt_to_replicas`, Keras (3.15, measured) draws the same dropout mask on every replica, and
 BatchNormalization keeps the moving statistics of replica 0 alone. A layer keeps the losses of its outputs in
-one list: where replicas wait for each other within the model, as for shared statistics, the later one deletes
-the earlier's.
+one list. Where replicas wait for each other within the model, as for shared statistics, a later replica
+deletes the losses of an earlier one.
 """
 
 import threading
@@ -29,7 +29,7 @@ def adapt_to_replicas(model: keras.Model, *, replicas: int) -> None:
 
 
 class _Losses(threading.local):
-    """A layer's list of losses, one for each replica: each is traced in a thread of its own."""
+    """A layer's list of losses, one list for each replica, because each is traced in a thread of its own."""
 
     def __init__(self) -> None:
         self._own: list[tf.Tensor] = []
@@ -62,13 +62,14 @@ def _of_replica(draw: Callable) -> Callable:
 
 def _share_statistics(layer: keras.layers.BatchNormalization) -> None:
     if type(layer)._moments is not keras.layers.BatchNormalization._moments:
-        layer.synchronized = True  # a layer with moments of its own knows what to do with it
+        layer.synchronized = True  # a layer with its own `moments` knows what to do with it
         return
     of_replica = layer._moments
 
     def moments(inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
         context = tf.distribute.get_replica_context()
-        if context is None or context.num_replicas_in_sync == 1:  # such as an export of the model
+        # Not in training, but for example in an export of the model.
+        if context is None or context.num_replicas_in_sync == 1:
             return of_replica(inputs, mask)
         return _moments_of_all(inputs, mask, axes=layer._reduction_axes)
 
@@ -78,16 +79,17 @@ def _share_statistics(layer: keras.layers.BatchNormalization) -> None:
 def _moments_of_all(
     inputs: tf.Tensor, mask: tf.Tensor | None, *, axes: Sequence[int]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (mean, variance), [channels] each, over all replicas: the variance of what is left of the mean.
+    """Returns (mean, variance), [channels] each, over all replicas. The variance is the mean square of the
+    differences from the mean.
 
-    E(x²) − E(x)², which Keras (3.15) takes where replicas are synchronised, cancels in float32: of values
-    around 1,000 with a deviation of 0.1 it gives 0 to 0.06 in place of 0.01. Keras also sums what a mask
-    leaves out over one replica alone.
+    Where replicas are synchronised, Keras (3.15) takes E(x²) − E(x)², which cancels in float32: for values
+    around 1,000 with a deviation of 0.1 it gives 0 to 0.06 instead of 0.01. If there is a mask, Keras also
+    sums over only one replica.
 
     Args:
       inputs: float32 [batch, …], of this replica.
       mask: bool [batch, …], without the last axis: False where an element does not count; None: all count.
-      axes: all but that of the channels.
+      axes: all axes except that of the channels.
     """
     if mask is None:
         sums = tf.reduce_sum(inputs, axes)
@@ -99,7 +101,7 @@ def _moments_of_all(
     total, count = tf.unstack(sum_over_replicas(tf.stack([sums, count])))
     mean = tf.math.divide_no_nan(total, count)
     shape = [1 if axis in axes else -1 for axis in range(inputs.shape.rank)]
-    # The mean is the point around which the squares are least: no gradient goes through it.
+    # Around the mean the sum of squares is least, so no gradient goes through it.
     off = inputs - tf.reshape(tf.stop_gradient(mean), shape)
     if mask is not None:
         off = tf.where(counted, off, 0.0)
@@ -108,37 +110,40 @@ def _moments_of_all(
 
 
 # --- Sums over replicas. TensorFlow's `ReplicaContext.all_reduce` wraps the sum in a custom gradient, which
-# looks for variables behind its result: through the sum, in the whole graphs of the other replicas. With
-# shared statistics, tracing is then quadratic in the depth (2.21, two replicas, measured: 10, 20, 40 layers
-# take 4, 16 and 94 s of CPU).
+# searches for variables on which its result depends: through the sum, it searches the whole graphs of the
+# other replicas. With shared statistics, tracing time is then quadratic in the depth (2.21, two replicas,
+# measured: 10, 20, 40 layers take 4, 16 and 94 s of CPU).
 
 
 def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
-    """The sum of all replicas' tensors, with its gradient; call it in a replica's context, in all of them."""
+    """The sum of all replicas' tensors, with its gradient; call it in a replica's context, on all
+    replicas.
+    """
     if _sums_natively():
         return tf.distribute.get_replica_context().all_reduce("SUM", value)
 
     @tf.custom_gradient
     def summed(own: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         (whole,) = sums_without_gradient([own])
-        return whole, sum_over_replicas  # of a sum over all, the gradient is such a sum
+        return whole, sum_over_replicas  # the gradient of a sum over all replicas is again such a sum
 
     return summed(value)
 
 
 def sums_without_gradient(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The sums of all replicas' tensors, of which no gradient is taken."""
+    """The sums of all replicas' tensors; no gradient is taken of them."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return list(values)
     if _sums_natively():
         return context.all_reduce("SUM", list(values))
-    # The search for variables ends at what has no gradient. A tensor that replicas share would count once.
+    # The search for variables ends at a tensor without a gradient. A tensor that replicas share would only
+    # count once.
     return list(context.merge_call(_summed, args=tuple(map(tf.stop_gradient, values))))
 
 
 def _sums_natively() -> bool:
-    """Returns whether a replica sums without meeting the others' graphs, as on a TPU."""
+    """Returns whether a replica can sum without connecting the graphs of the others, as on a TPU."""
     is_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
     return is_tpu or tf.__internal__.distribute.strategy_supports_no_merge_call()
 

@@ -18,7 +18,7 @@ from pipeline.training.loop.clock import Tally
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.task import Task
 
-# --- Updates of steps whose loss or gradient is not finite are left out, on all replicas alike.
+# --- Leaves out updates of steps whose loss or gradient is not finite, on all replicas alike.
 
 
 def apply_if_finite(
@@ -30,8 +30,8 @@ def apply_if_finite(
 ) -> tf.Tensor:
     """Updates the variables, or changes nothing; returns whether all is finite, bool [].
 
-    The gradients of float16 are not checked here: they are scaled, and its optimizer routinely skips steps
-    whose gradients are too large.
+    The gradients of float16 are not checked here, because they are scaled, and float16's optimizer routinely
+    skips steps whose gradients are too large.
 
     Args:
       summed: gradients, over all replicas.
@@ -42,22 +42,22 @@ def apply_if_finite(
     if tf.__internal__.distribute.strategy_supports_no_merge_call():
         _where(finite, lambda: optimizer.apply(summed, variables))
     else:
-        # The update merges the replicas, so a condition around it must stand where all are merged already
-        # (TensorFlow 2.21). Keras's LossScaleOptimizer does the same.
+        # The update merges the replicas, so a condition around it must be where all replicas are merged
+        # already (TensorFlow 2.21). Keras's LossScaleOptimizer does the same.
         context = tf.distribute.get_replica_context()
         context.merge_call(_apply_where, args=(finite, optimizer, summed, variables))
     return finite
 
 
 class Kept:
-    """Variables that a forward pass changes besides the gradient: moving statistics, which it may spoil."""
+    """Variables that a forward pass itself changes, such as moving statistics, and may spoil."""
 
     def __init__(self, variables: Sequence[keras.Variable]) -> None:
         floating = [each for each in variables if "float" in each.dtype]
         self._before = [(each, tf.identity(each.value)) for each in floating]
 
     def restore_unless(self, finite: tf.Tensor) -> None:
-        """Puts back the values of when this was made, unless `finite`, bool []."""
+        """Puts back the values that the variables had when this object was made, unless `finite`, bool []."""
         for variable, before in self._before:
             variable.assign(tf.where(finite, variable.value, before))
 
@@ -74,7 +74,7 @@ def _apply_where(
     variables: Sequence[keras.Variable],
 ) -> None:
     apply = distribution.extended.call_for_each_replica
-    # Each replica came to the same answer, of sums over all.
+    # All replicas have the same answer, because they compute it from sums over all of them.
     one = distribution.experimental_local_results(finite)[0]
     _where(one, lambda: apply(optimizer.apply, args=(gradients, variables)))
 
@@ -93,8 +93,8 @@ def _where(condition: tf.Tensor, run: Callable[[], object]) -> None:
 class Averages:
     """Averages of the trainable weights; the moving statistics of BatchNormalization are averages already.
 
-    Step t's decay is min(`decay`, (1 + t) / (10 + t)), as tf.train.ExponentialMovingAverage has it: so the
-    start, which says nothing, is forgotten soon. Make it under the model's strategy.
+    Step t's decay is min(`decay`, (1 + t) / (10 + t)), as in tf.train.ExponentialMovingAverage, so the first
+    weights, which mean nothing, are forgotten soon. Make it under the model's strategy.
     """
 
     def __init__(self, model: keras.Model, *, decay: float) -> None:
@@ -108,11 +108,11 @@ class Averages:
             average.assign(np.asarray(weight))
 
     def update(self, *, before: tf.Tensor, after: tf.Tensor) -> None:
-        """Takes the new weights in. Call it in a replica's context.
+        """Adds the new weights to the averages. Call it in a replica's context.
 
         Args:
-          before: steps done before this one.
-          after: steps done now; as many as before where the step was skipped, which changes nothing.
+          before: number of steps done before this one.
+          after: number of steps done now; if it equals `before`, the step was skipped, and nothing changes.
         """
         done = tf.cast(after, tf.float32)
         rest = 1.0 - tf.minimum(self._decay, (1.0 + done) / (10.0 + done))
@@ -123,7 +123,9 @@ class Averages:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Within it the model has the averages as weights. What changes them there changes the averages."""
+        """Within the block the model has the averages as weights. Code that changes weights there changes the
+        averages.
+        """
         trained = [np.asarray(each) for each in self._weights]
         self.take_place()
         try:
@@ -141,7 +143,7 @@ class Averages:
 
 
 def build_averages(decay: float, model: keras.Model) -> Averages | None:
-    """Averages of this decay, from 0 to below 1; None where it is 0."""
+    """Averages with this decay, from 0 to below 1; None where it is 0."""
     return Averages(model, decay=decay) if decay else None
 
 
@@ -154,8 +156,8 @@ def _copy(weight: keras.Variable) -> keras.Variable:
             np.asarray(weight),
             trainable=False,
             dtype=weight.dtype,
-            name=name,  # a checkpoint tells by the path whose average it is
-            aggregation="only_first_replica",  # all have the same
+            name=name,  # in a checkpoint the path tells the averaged weight
+            aggregation="only_first_replica",  # all replicas have the same value
         )
 
 
@@ -178,14 +180,14 @@ def train_step(
 
     A step is bad if its loss is infinite or not a number.
 
-    The gradient is that of the mean loss over the global batch and of the model's own losses, such as those
-    of regularizers: each part divides its own sum by the whole batch, and `Update` adds the gradients.
+    The gradient is that of the mean loss over the global batch, plus the model's own losses, such as those of
+    regularizers: each part divides its own sum by the whole batch, and `Update` adds the gradients.
 
     Args:
-      spread: the unit in which the loss is squared: the gradient is that of the loss in it, as if the labels
-        had a spread of 1. The loss that is reported is not divided.
-      skips: changes no variable in a bad step, and counts neither its loss nor its hits; one whose gradient
-        is not finite is bad, too.
+      spread: the unit of a loss that is squared. The gradient is that of the loss in this unit, as if the
+        labels had a spread of 1. The reported loss is not divided.
+      skips: whether a bad step changes no variable, and its loss and hits do not count; then a step whose
+        gradient is not finite is bad, too.
     """
     update = Update(
         optimizer,
@@ -238,32 +240,34 @@ def inner_loop(
     clock: Callable[[], float] = time.perf_counter,
     on_steps: Callable[[np.ndarray], None] = lambda seconds: None,
 ) -> Callable[[int], Tally]:
-    """A function of a number of steps: runs `strategy.run(step)` so often inside one graph.
+    """A function of a number of steps, which runs `strategy.run(step)` that many times inside one graph.
 
-    The next batch is fetched while a step computes; of the last step of a call, nothing is fetched ahead.
-    The wait for input is the time after the end of a step in which the next batch is still in the making:
-    handing over one that is ready is none. A GPU computes asynchronously, so there it is an upper bound.
+    The next batch is fetched while a step computes; in the last step of a call, nothing is fetched ahead. The
+    wait for input is the time after the end of a step in which the next batch is still being made; the time
+    of handing over a batch that is ready does not count. A GPU computes asynchronously, so there it is an
+    upper bound.
 
     Args:
       iterator: over (inputs, targets) of the strategy's replicas.
       updated: variables that the step changes: it has ended when all are changed.
-      making: when the batches of `iterator` were in the making (`host_batches.timed`); None where that is not
-        known: then handing them over counts as waiting.
+      making: gives the times in which the batches of `iterator` were made; None where these are not known:
+        then handing batches over counts as waiting.
       timestamp: seconds, float64 [], in the graph.
-      clock: seconds, from any start.
-      on_steps: receives the seconds of each step of a call with its wait, float64 [steps].
+      clock: function that gives seconds, from any start.
+      on_steps: receives the seconds of each step of a call, with its wait, float64 [steps].
 
     Raises:
       InputError: a feature has a size that differs from batch to batch.
     """
     batches.require_known_shapes(iterator.element_spec)
-    # Traced here, so that the first step's time is a step's time.
+    # The loop is traced here, so that the first step's time does not include tracing.
     loop = _graph(strategy, step, iterator, updated, making, timestamp).get_concrete_function(
         tf.TensorSpec([], tf.int32)
     )
     done = 0
 
-    # It keeps the iterator: Python functions of its pipeline live no longer than it does.
+    # It keeps a reference to the iterator: Python functions in the iterator's pipeline live only as long as
+    # the iterator.
     def run(steps: int, _kept: Iterator = iterator) -> Tally:
         nonlocal done
         start = clock()
@@ -294,12 +298,13 @@ def _graph(
     timestamp: Callable[[], tf.Tensor],
 ) -> tf.types.experimental.PolymorphicFunction:
     def take() -> tuple[tuple, tuple[tf.Tensor, tf.Tensor]]:
-        """The next batch, and when it was in the making."""
+        """The next batch, and the times at which its making began and ended."""
         batch = next(iterator)
         with tf.control_dependencies(_parts(strategy, batch)):
             return batch, making() if making else _always()
 
-    # The iterator is no argument: taking it apart costs 0.3 ms a call (TensorFlow 2.21, measured).
+    # The iterator is not an argument: flattening it would cost 0.3 ms in each call (TensorFlow 2.21,
+    # measured).
     @tf.function(autograph=False)
     def loop(steps: tf.Tensor) -> tuple[tf.Tensor, ...]:
         def one_more(
@@ -316,8 +321,8 @@ def _graph(
             sums += whole[:2]
             with tf.control_dependencies([sums, *_values(strategy, updated)]):
                 ended = timestamp()
-            # While the step computes: handing a batch over takes some 100 µs. Written before the step, the
-            # fetch was waited for before the step began (TensorFlow 2.21, measured).
+            # The fetch runs while the step computes: handing a batch over takes some 100 µs. When the fetch
+            # was written before the step, the step waited for it (TensorFlow 2.21, measured).
             ahead, made = tf.cond(done + 1 < steps, take, lambda: (batch, _never()))
             there = _now(strategy, ahead, timestamp)
             ready = tf.maximum(there, ended)
@@ -330,7 +335,7 @@ def _graph(
         with tf.control_dependencies([start]):
             first, made = take()
         there = _now(strategy, first, timestamp)
-        # A sum in float64 is the same however the steps are parted into calls.
+        # The sum is in float64, so it is the same however the steps are divided into calls.
         sums, times = tf.zeros([2], tf.float64), tf.TensorArray(tf.float64, steps)
         flags, wait = tf.TensorArray(tf.float64, steps), _wait(start, made, there)
         state = tf.constant(0), sums, there, wait, times, flags, first
@@ -341,7 +346,9 @@ def _graph(
 
 
 def _wait(since: tf.Tensor, making: tuple[tf.Tensor, tf.Tensor], there: tf.Tensor) -> tf.Tensor:
-    """Seconds between `since`, when a batch was wanted, and `there` in which it was in the making."""
+    """Seconds in which a batch was being made, between `since`, when it was wanted, and `there`, when it was
+    there.
+    """
     began, ended = making
     return tf.maximum(tf.minimum(ended, there) - tf.maximum(began, since), 0.0)
 
@@ -355,7 +362,7 @@ def _never() -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _now(strategy: tf.distribute.Strategy, batch: tuple, timestamp: Callable[[], tf.Tensor]) -> tf.Tensor:
-    """The time when all of the batch is there, float64 seconds."""
+    """The time at which the whole batch is there, float64 seconds."""
     with tf.control_dependencies(_parts(strategy, batch)):
         return timestamp()
 
@@ -365,7 +372,7 @@ def _parts(strategy: tf.distribute.Strategy, batch: tuple) -> list[tf.Tensor]:
 
 
 def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable]) -> list[tf.Tensor]:
-    """Reads every replica's copy, which a function does after what was assigned before."""
+    """Reads every replica's copy of the variables; in a graph this runs after earlier assignments."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return []  # a step is one op there, whose result comes last
     copies = [copy for variable in variables for copy in strategy.experimental_local_results(variable.value)]
@@ -374,23 +381,25 @@ def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable
 
 # --- From gradients to weights: in one order, with the same numbers under every strategy.
 #
-#     parts of a batch added, rows of equal ids summed → summed over replicas → unscaled → finite? → clipped
-# by global norm → applied → averaged
+# parts of a batch added, rows of equal ids summed → summed over replicas → unscaled → finite? → clipped by
+# global norm → applied → averaged
 #
-# Summing and averaging are here; the rest is Keras's. Left to itself, Keras (3.15, measured) takes an
-# id that comes four times in a batch for four gradients, so Adam's second moment is 0.004 and not 0.016. It
-# clips, and looks for infinities, before the replicas' gradients are added: each replica decides by its own.
+# Summing and averaging are here; the rest is Keras's. By itself, Keras (3.15, measured) treats an id that
+# occurs four times in a batch as four gradients, so Adam's second moment is 0.004 instead of 0.016. It also
+# clips, and looks for infinities, before the replicas' gradients are added, so each replica decides for
+# itself.
 
 
-# The version of how a step uses a batch. A run is continued only with the version it began with.
+# The version of how a step uses a batch. A run is continued only with the version with which it began.
 VERSION = 1
 
-# Numbers of a row from which on `scatter_nd` adds rows in less CPU time than `unsorted_segment_sum`: a
-# quarter less at 16, half as much again at 8 (TensorFlow 2.21, 3,328 rows, 2 cores, measured).
+# From this many numbers in a row, `scatter_nd` adds rows in less CPU time than `unsorted_segment_sum`: a
+# quarter less with 16 numbers, but half as much again with 8 (TensorFlow 2.21, 3,328 rows, 2 cores,
+# measured).
 _WIDE_ROW = 16
 
-# The least scale of a float16 loss. Below it, a gradient that is too large is above 2¹⁴ × 65,504 = 1e9, so it
-# is not finite in practice.
+# The least scale of a float16 loss. A gradient that is too large even below this scale is above 2¹⁴ × 65,504
+# = 1e9, so it is not finite in practice.
 _LEAST_SCALE = 2.0**-14
 
 Inputs = dict[str, tf.Tensor]
@@ -403,12 +412,12 @@ class Update:
     """A replica's part of a step. Call it in the replica's context.
 
     Args:
-      optimizer: its own sum over replicas, which comes too late, is turned off.
-      micro_batches: equal parts of a replica's examples, of which one at a time is in memory. Each has
-        statistics (BatchNormalization) and masks (dropout) of its own.
-      averages: of the weights, to keep up to date.
-      put_back: what a forward pass changes, such as moving statistics. Where it is given, a step whose loss
-        or gradient is not finite changes nothing; None: it is applied as any other.
+      optimizer: its own sum over replicas is turned off, because it comes too late.
+      micro_batches: number of equal parts of a replica's examples; one part at a time is in memory. Each part
+        has statistics (BatchNormalization) and masks (dropout) of its own.
+      averages: averages of the weights, to keep up to date.
+      put_back: variables that a forward pass changes, such as moving statistics. If they are given, a step
+        whose loss or gradient is not finite changes nothing; None: it is applied like any other.
     """
 
     def __init__(
@@ -432,8 +441,9 @@ class Update:
         """Changes the weights; returns float32 [n + 1]: the sums over the examples, and 1 if the step is bad.
 
         A step is bad if this replica's loss is infinite or not a number. In float16 it is also bad if
-        gradients were too large so often that the loss is no longer scaled up. Where bad steps are put back,
-        a step with such a loss or gradient on one replica is bad on all of them, and its sums are 0.
+        gradients were too large so often that the scale of the loss is below its limit. Where bad steps are
+        put back, a step with such a loss or gradient on one replica is bad on all of them, and its sums are
+        0.
         """
         kept = None if self._put_back is None else Kept(self._put_back)
         gradients, sums = self._accumulated(loss_of, inputs, targets)
@@ -451,7 +461,7 @@ class Update:
         return tf.where(sound, counted, tf.one_hot(size - 1, size))
 
     def _is_scaled(self) -> tf.Tensor:
-        """Returns whether float16's scale is one that gradients can need, bool []; True in other dtypes."""
+        """Returns whether float16's scale is not too small, bool []; True in other dtypes."""
         if not isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
             return tf.constant(True)
         return tf.convert_to_tensor(self._optimizer.dynamic_scale.value) >= _LEAST_SCALE
@@ -462,7 +472,7 @@ class Update:
         if self._micro_batches == 1:
             return self._gradients(loss_of, inputs, targets)
         parts = []
-        # Not a tf.while_loop: inside one, a replica cannot meet the others (TensorFlow 2.21, measured).
+        # This is not a tf.while_loop: inside one, replicas cannot be merged (TensorFlow 2.21, measured).
         for number in range(self._micro_batches):
             # The next part waits for this one, so activations of two are never in memory.
             with tf.control_dependencies(
@@ -475,16 +485,18 @@ class Update:
         return parts[0]
 
     def _part(self, values: tf.Tensor, number: int) -> tf.Tensor:
-        # TensorFlow (2.21, measured) does not know a worker's batch size beforehand where there are several.
+        # With several workers, TensorFlow (2.21, measured) does not know a worker's batch size in advance.
         return tf.reshape(values, [self._micro_batches, -1, *values.shape[1:]])[number]
 
     def _gradients(
         self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch
     ) -> tuple[_Gradients, tf.Tensor]:
-        """Returns gradients of some examples, and float32 [n + 1]: the sums, then their part of the loss."""
+        """Returns the gradients of some examples, and float32 [n + 1]: the sums, then these examples' part of
+        the loss.
+        """
         with tf.GradientTape() as tape:
             loss, sums = loss_of(inputs, targets)
-            # A no-op but for float16, whose optimizer divides the gradients again.
+            # This does nothing except in float16, whose optimizer divides the gradients again.
             scaled = self._optimizer.scale_loss(loss)
         found = tape.gradient(scaled, self._variables)
         gradients = [dense(each, of) for each, of in zip(found, self._variables, strict=True)]
@@ -515,7 +527,7 @@ def _untouched(variables: Sequence[keras.Variable]) -> InputError:
 
 
 def dense(gradient: tf.Tensor | tf.IndexedSlices | None, variable: keras.Variable) -> tf.Tensor | None:
-    """A gradient of the variable's shape; rows of equal ids are added.
+    """Makes a gradient dense, in the variable's shape; rows with equal ids are added.
 
     Keras's Adam computes with whole tables anyway, so this costs no more memory than its moments.
     """

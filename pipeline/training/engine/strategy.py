@@ -1,4 +1,4 @@
-"""The distribution strategy a flag asks for, on the devices that there are."""
+"""The distribution strategy that a flag names, on the devices of this machine."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from pipeline.base.errors import InputError
 from pipeline.training.engine import cluster
 
 _AUTO = "auto"
-_MOST_LOGICAL = 1024  # devices that one processor stands for
+_MOST_LOGICAL = 1024  # devices into which one processor may be split, at most
 
 
 def create(name: str = _AUTO, *, logical_devices: int = 1) -> tf.distribute.Strategy:
@@ -22,10 +22,10 @@ def create(name: str = _AUTO, *, logical_devices: int = 1) -> tf.distribute.Stra
     Args:
       name: `one_device`, `mirrored`, `multi_worker`, `tpu` or `auto`. `auto` takes the TPU if there is one,
         else all workers of TF_CONFIG, else all devices of this machine.
-      logical_devices: parts to split the CPU into, so that a laptop has replicas.
+      logical_devices: number of parts into which the CPU is split, so that a laptop has replicas.
 
     Raises:
-      InputError: the name is unknown, or what it needs is not there.
+      InputError: the name is unknown, or a device that it needs is missing.
     """
     _split_cpu(logical_devices)
     name = _best() if name == _AUTO else name
@@ -40,7 +40,7 @@ def create(name: str = _AUTO, *, logical_devices: int = 1) -> tf.distribute.Stra
 
 
 def name_of(strategy: tf.distribute.Strategy) -> str:
-    """The name by which `create` makes such a strategy."""
+    """The name under which `create` makes such a strategy."""
     kinds = {
         "one_device": tf.distribute.OneDeviceStrategy,
         "multi_worker": tf.distribute.MultiWorkerMirroredStrategy,
@@ -73,14 +73,16 @@ def jit_compile(requested: bool, strategy: tf.distribute.Strategy) -> tuple[bool
     if name_of(strategy) == "tpu":
         return True, "a TPU runs nothing else"
     if requested and name_of(strategy) == "multi_worker":
-        # "Collectives are not yet implemented for CPU devices when compiling with XLA" (2.21, measured).
+        # XLA fails: "Collectives are not yet implemented for CPU devices when compiling with XLA" (2.21,
+        # measured).
         return False, "asked for, but " + (
             "nobody has tried it on GPUs of several workers"
             if _devices("GPU")
             else "TensorFlow has no XLA for the sums over workers on a CPU"
         )
     if requested and strategy.num_replicas_in_sync > 1:
-        # Fails with "resource located in device CPU:1 from device CPU:0" (TensorFlow 2.21, measured).
+        # This would fail with "resource located in device CPU:1 from device CPU:0" (TensorFlow 2.21,
+        # measured).
         return False, "asked for, but TensorFlow cannot compile a step with several replicas in one process"
     if requested and not _has_compiler():
         return False, "asked for, but this TensorFlow has no XLA compiler for this machine's devices"
@@ -88,7 +90,7 @@ def jit_compile(requested: bool, strategy: tf.distribute.Strategy) -> tuple[bool
 
 
 def _has_compiler() -> bool:
-    """tensorflow-tpu has none for the processor (2.20.0, measured)."""
+    """Returns whether TensorFlow can compile for the processor; tensorflow-tpu cannot (2.20.0, measured)."""
     try:
         tf.function(lambda: tf.constant(1.0) + 1.0, jit_compile=True, autograph=False)()
     except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError):
@@ -128,7 +130,7 @@ def _own_port(address: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.UnknownError as error:
-        if "gRPC server" not in str(error):  # "Could not start gRPC server" (2.21, measured)
+        if "gRPC server" not in str(error):  # TensorFlow says "Could not start gRPC server" (2.21, measured)
             raise
         raise InputError(
             f"environment variable {cluster.VARIABLE}, {address}",
@@ -182,7 +184,7 @@ def _has_tpu() -> bool:
 
 
 def _devices(kind: str) -> list[str]:
-    """Names of this process's devices, such as "GPU:0". Physical GPUs, but logical CPUs."""
+    """Names of this process's devices, such as "GPU:0": of physical GPUs, but of logical CPUs."""
     if kind == "GPU":
         return [f"GPU:{index}" for index, _ in enumerate(tf.config.list_physical_devices("GPU"))]
     cpu = tf.config.list_physical_devices("CPU")[0]
@@ -197,12 +199,12 @@ def _split_cpu(parts: int) -> None:
             "--logical_devices",
             received=parts,
             expected=f"1 to {_MOST_LOGICAL:,}",
-            action="Leave the flag away, or set it to the number of replicas to try.",
+            action="Leave out the flag, or set it to the number of replicas to try.",
         )
     cpu = tf.config.list_physical_devices("CPU")[0]
     configured = len(tf.config.get_logical_device_configuration(cpu) or [cpu])
     if parts > 1 and configured != parts:
-        # Once in a process, before first use: TensorFlow raises otherwise.
+        # This works only once in a process, before first use; otherwise TensorFlow raises an error.
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * parts)
 
 
@@ -210,10 +212,10 @@ def _split_cpu(parts: int) -> None:
 
 
 def enable_determinism(strategy: tf.distribute.Strategy) -> None:
-    """Has TensorFlow compute the same bits each time, or refuse an operation that cannot.
+    """Makes TensorFlow compute the same bits each time, or refuse an operation that cannot.
 
-    On a CPU it changes no bit of our models (2.21, measured); on a GPU it chooses slower algorithms; on a TPU
-    there is nothing to choose. It holds for the whole process, and cannot be taken back.
+    On a CPU it changes no bits of our models (2.21, measured); on a GPU it chooses slower algorithms; on a
+    TPU there is nothing to choose. It holds for the whole process, and cannot be taken back.
     """
     if not isinstance(strategy, tf.distribute.TPUStrategy):
         tf.config.experimental.enable_op_determinism()
@@ -226,7 +228,7 @@ def determinism_clock(strategy: tf.distribute.Strategy, *, is_deterministic: boo
 
 
 def timestamp() -> tf.Tensor:
-    """Seconds, float64 [], read when the graph comes by; as `tf.timestamp`, which determinism forbids."""
+    """Seconds, float64 [], read when the graph runs this; like `tf.timestamp`, which determinism forbids."""
     return tf.ensure_shape(tf.numpy_function(_now, [], tf.float64), [])
 
 
@@ -259,10 +261,10 @@ def largest(strategy: tf.distribute.Strategy, number: Callable[[], int]) -> Call
 
 
 def same_step(strategy: tf.distribute.Strategy, step: int) -> int:
-    """The step that this process goes on from; all must call it.
+    """The step from which this process continues; all processes must call it.
 
     Raises:
-      InputError: another one goes on from another step: it has found other checkpoints.
+      InputError: another process continues from another step, because it has found other checkpoints.
     """
     if name_of(strategy) != "multi_worker":
         return step
@@ -279,7 +281,7 @@ def same_step(strategy: tf.distribute.Strategy, step: int) -> int:
 
 
 def latest_step(strategy: tf.distribute.Strategy) -> Callable[[int], int]:
-    """A function of a step → the latest that any of the processes gives; it waits for all of them."""
+    """A function from a step to the latest step that any process gives; it waits for all processes."""
     if name_of(strategy) != "multi_worker":
         return lambda step: step
     of_all = _of_all(strategy)
@@ -287,13 +289,13 @@ def latest_step(strategy: tf.distribute.Strategy) -> Callable[[int], int]:
 
 
 def leave_together(strategy: tf.distribute.Strategy) -> None:
-    """Waits until no worker needs another any more; call it where a process does nothing but end.
+    """Waits until no worker needs another any more; call it where a process only has to end.
 
-    One that ends while another still fetches what it had summed looks lost (TensorFlow 2.21, measured).
+    A process that ends while another still fetches its sums looks lost (TensorFlow 2.21, measured).
     """
     if name_of(strategy) != "multi_worker":
         return
-    # No public module has it. What is trained is saved: one that is lost now changes nothing.
+    # No public module has it. The trained model is saved, so a worker that is lost now changes nothing.
     with contextlib.suppress(tf.errors.OpError):
         context.context().wait_at_barrier("penstock/end", _MS_TO_LEAVE)
 
@@ -312,7 +314,7 @@ def _of_all(strategy: tf.distribute.Strategy) -> Callable[[int], np.ndarray]:
 
 
 def _summed(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A tensor → the sum of those that all replicas have."""
+    """A function from a tensor to the sum of this tensor over all replicas."""
 
     @tf.function(autograph=False)
     def summed(values: tf.Tensor) -> tf.Tensor:

@@ -14,7 +14,7 @@ from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.state.goodput import GoodputLog
 
-_MOST_STEPS = 1_000  # a step takes some 100 KB of trace and more
+_MOST_STEPS = 1_000  # steps, at most: a step takes 100 KB of trace or more
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Steps:
 
 
 def parsed(text: str) -> Steps | None:
-    """The steps of `FIRST:END`; None of an empty text. Raises InputError for another text."""
+    """The steps of `FIRST:END`; None for an empty text. Raises InputError for any other text."""
     if not text:
         return None
     first, _, end = text.partition(":")
@@ -41,14 +41,14 @@ def parsed(text: str) -> Steps | None:
 
 
 class Traced:
-    """An inner loop of which `steps` are run one by one, and recorded.
+    """An inner loop that runs `steps` one by one, and records them.
 
-    The trace appears whole in `folder` when the last of them is done. A run that ends before leaves none, and
-    what a killed one left is removed.
+    The trace appears whole in `folder` when the last of them is done. A run that ends earlier leaves no
+    trace, and the remains of a killed run are removed.
 
     Args:
-      begun: the step that the process goes on from.
-      tell: receives a line, when the trace is there or cannot be.
+      begun: the step from which the process continues.
+      tell: receives a line when the trace is there, or when there can be none.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Traced:
         self._folder, self._times, self._tell = folder, times, tell
         self._staging = folder.with_name(f".{folder.name}.staging")
         shutil.rmtree(self._staging, ignore_errors=True)
-        # This stops the trace where a process ends, other than by a kill, with steps left to record.
+        # This stops the trace if a process ends, other than by a kill, while steps are left to record.
         weakref.finalize(self, _abandoned, self._staging)
         if begun > steps.first:
             tell(f"no trace: this process begins at step {begun:,}, after step {steps.first:,}")
@@ -77,7 +77,7 @@ class Traced:
         return tally
 
     def _next(self, end: int) -> Tally:
-        """Runs on to `end`, or to where recording begins or ends."""
+        """Runs until `end`, or until recording begins or ends."""
         first, last = self._steps.first, self._steps.end
         if self._step == first:
             self._start()

@@ -1,4 +1,4 @@
-"""Builds what is trained: the model, the data and the optimizer that a config names.
+"""Builds the model, the data and the optimizer that a config names.
 
 May import engine, loop, state, tasks, models and data. Start with config.py, which checks a config; model.py,
 data.py, optimizer.py and objective.py build what it names.

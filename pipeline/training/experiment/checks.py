@@ -14,11 +14,11 @@ from pipeline.training.tasks.task import LOSS
 def logged_names(
     label: Label, *, is_validated: bool, is_weighted: bool, more: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Names in the logs of `on_epoch_end`; those of the validation begin with `val_`.
+    """Names in the logs of `on_epoch_end`; names of validation metrics begin with `val_`.
 
     Args:
       more: metrics that the config names.
-      is_weighted: whether examples have weights: then the numbers of a validation are there twice.
+      is_weighted: whether examples have weights; then each number of a validation is there twice.
     """
     task = task_of(label)
     training = (LOSS.key, *(("accuracy",) if task.has_accuracy else ()))
@@ -32,7 +32,7 @@ def logged_names(
 
 
 def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> str:
-    """Why the logs never hold numbers of a validation; empty where they do."""
+    """The reason why the logs never hold numbers of a validation; empty where they do."""
     if not split:
         return "but there is no validation split"
     if epochs < every_epochs:
@@ -40,7 +40,7 @@ def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> str:
     return ""
 
 
-# --- Checkpoints that an experiment keeps, and the number by which one is the best.
+# --- Checkpoints that an experiment keeps, and the metric by which one is the best.
 
 
 _VALIDATION = "val_"
@@ -66,12 +66,12 @@ def _direction(text: str) -> tuple[str, str]:
 def check_keep_best(text: str, logged: Sequence[str], *, lacking: str = "", more: Sequence[str] = ()) -> None:
     """Raises InputError where the best checkpoint cannot be chosen by this metric.
 
-    It is not logged, or is code that a config names and nobody says whether more of it is better.
+    The metric is not logged; or it is code that a config names, and it is not said whether more is better.
 
     Args:
-      text: empty: no best one is kept.
+      text: the metric; empty: no best checkpoint is kept.
       more: metrics that the config names.
-      lacking: why there are no numbers of a validation, where there are none.
+      lacking: the reason why there are no numbers of a validation, where there are none.
     """
     direction, metric = _direction(text)
     key = metric.removeprefix(_VALIDATION).removeprefix(WEIGHTED)

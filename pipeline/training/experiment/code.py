@@ -1,9 +1,10 @@
 """Code that a config names, as `package.module:name`: found, recorded by digest, imported as recorded.
 
-Models, losses, optimizers, schedules and metrics are named so: those of Keras, such as `keras.losses:Huber`,
-of any installed library, and own ones, in the folder of the config, the working directory or PYTHONPATH.
-Finding one runs nothing: an own file is read as text, with every module beside it that it imports. run.json
-holds what was found, so a fresh process imports the same or says what changed. No TensorFlow, no Keras.
+Models, losses, optimizers, schedules and metrics are named this way. They may be Keras's, such as
+`keras.losses:Huber`, from any installed library, or the user's own, in the folder of the config, the working
+directory or PYTHONPATH. Finding code runs nothing: an own file is read as text, with every module beside it
+that it imports. run.json holds what was found, so a fresh process imports the same or says what changed. No
+TensorFlow, no Keras.
 """
 
 import ast
@@ -28,7 +29,8 @@ from pipeline.training.experiment.config import ANYWHERE, Experiment, Place
 
 _FORM = "package.module:name, names that Python can import"
 _OPTIONAL = {"keras_hub": "keras-hub", "keras_rs": "keras-rs"}  # packages of the extra `models`
-_CLASSES = {"keras_hub": "keras_hub.models"}  # where a library keeps those that are named without a module
+# The module in which a library's names are searched that are given without a module.
+_CLASSES = {"keras_hub": "keras_hub.models"}
 _OURS = frozenset({"pipeline", "beam_jobs", "penstock"})
 _NOT_OWN = tuple(pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
 _INSTALLED = tuple(
@@ -39,21 +41,21 @@ _INSTALLED = tuple(
         site.getusersitepackages(),
     )
 )
-_ROOT = pathlib.Path(__file__).parents[3]  # of Penstock
+_ROOT = pathlib.Path(__file__).parents[3]  # root folder of Penstock
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Code:
-    """What a name stands for, found and not yet run.
+    """The code that a name stands for, found but not yet run.
 
     Attributes:
-      name: as the config has it, without arguments.
-      key: where it has it, such as `--config.loss.name`.
-      where: as errors say where to correct it.
-      record: what run.json says of it; empty for a model of the registry, whose version is Penstock's.
+      name: the name in the config, without arguments.
+      key: the key that holds the name, such as `--config.loss.name`.
+      where: the place to correct it, for errors.
+      record: what run.json says about it; empty for a model of the registry, whose version is Penstock's.
       load: function () → the function or class. It runs the code.
-      files: own files, by which `owns` goes; empty: those beside the function.
-      is_library: nobody here can correct it.
+      files: own files, which `owns` looks up; empty: the files beside the function.
+      is_library: whether it is a library's, so that the user cannot correct it.
     """
 
     name: str
@@ -66,11 +68,11 @@ class Code:
 
     @property
     def thing(self) -> str:
-        """How errors name it."""
+        """The name of the code in errors."""
         return f"{self.key}={self.name}"
 
     def owns(self, file: str) -> bool:
-        """Returns whether the code is in a file: where errors point to."""
+        """Returns whether a file is part of the code, so that errors may point to it."""
         if self.files:
             return pathlib.Path(file) in self.files
         written = inspect.getsourcefile(inspect.unwrap(self.load()))
@@ -83,7 +85,7 @@ class Code:
 
 
 def is_named(name: str) -> bool:
-    """Returns whether the name is one of code, not one of Penstock's own."""
+    """Returns whether the name is a name of code, and not one of Penstock's own names."""
     return ":" in name
 
 
@@ -91,8 +93,8 @@ def find(name: str, *, key: str, place: Place = ANYWHERE, more: Mapping[str, obj
     """Finds the code that `package.module:name` names, without running it.
 
     Args:
-      key: where it stands, such as `--config.loss.name`, for errors.
-      more: what run.json is to say of it besides.
+      key: the key that holds the name, such as `--config.loss.name`, for errors.
+      more: further entries about it for run.json.
 
     Raises:
       InputError: there is no such module, or it is not what run.json recorded.
@@ -140,7 +142,8 @@ def resolve(name: str, *, key: str, library: str = "", place: Place = ANYWHERE) 
 
 
 def records(experiment: Experiment) -> dict[str, Mapping[str, object]]:
-    """What run.json says of the code of loss, optimizer, schedule and metrics, by its name; nothing is run.
+    """The entries of run.json about the code of loss, optimizer, schedule and metrics, by name; nothing is
+    run.
 
     Raises:
       InputError: some of it is not there, or not as it was recorded.
@@ -158,7 +161,7 @@ def records(experiment: Experiment) -> dict[str, Mapping[str, object]]:
 
 
 def require_recorded(code: Code, place: Place) -> None:
-    """Raises InputError where the code is not what run.json says of it."""
+    """Raises InputError where the code differs from what run.json says about it."""
     for change in _changes(place.recorded.get(code.name, code.record), code.record):
         raise InputError(
             code.thing,
@@ -220,7 +223,9 @@ def _found(module: str, thing: str, place: Place, recorded: object) -> tuple[pat
 
 
 def _folders() -> list[pathlib.Path]:
-    """Where Python finds what is not its own: the working directory, PYTHONPATH, what is installed."""
+    """The folders in which Python finds modules that are not its own: the working directory, PYTHONPATH, and
+    installed packages.
+    """
     found = [pathlib.Path.cwd(), *(pathlib.Path(each or ".").resolve() for each in sys.path)]
     return [each for each in dict.fromkeys(found) if each not in _NOT_OWN]
 
@@ -244,7 +249,9 @@ def _distribution(package: str, folder: pathlib.Path) -> importlib.metadata.Dist
 
 
 def _is_installed(distribution: importlib.metadata.Distribution, folder: pathlib.Path) -> bool:
-    """Returns whether an installer copied it there; `pip install -e` leaves a *.egg-info beside own code."""
+    """Returns whether an installer copied the package there; `pip install -e` leaves a *.egg-info beside own
+    code.
+    """
     return folder.resolve() in _INSTALLED or distribution.read_text("RECORD") is not None
 
 
@@ -265,7 +272,7 @@ def _has(distribution: importlib.metadata.Distribution, package: str) -> bool:
 
 
 def _digests(folder: pathlib.Path, module: str) -> dict[str, str]:
-    """SHA-256 of a module's file and of all in the folder that it imports, by path below the folder.
+    """SHA-256 of a module's file and of all files in the folder that it imports, by path below the folder.
 
     Imports are read, not run: a module that is imported by a name made at run time is not seen.
     """
@@ -331,7 +338,7 @@ def _require_beside(folder: pathlib.Path, file: pathlib.Path, modules: Iterable[
 
 
 def _imports(file: pathlib.Path, module: str) -> Iterator[str]:
-    """The modules that a file imports, and perhaps names in them, anywhere in its code."""
+    """The modules that a file imports, anywhere in its code; some may be names in modules instead."""
     try:
         tree = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
@@ -344,7 +351,7 @@ def _imports(file: pathlib.Path, module: str) -> Iterator[str]:
             parts = package.split(".")
             above = parts[: max(len(parts) - node.level + 1, 0)] if node.level else []
             base = ".".join([*filter(None, above), *([node.module] if node.module else [])])
-            yield from filter(None, [base])  # none: a relative import in a module of no package
+            yield from filter(None, [base])  # None for a relative import in a module without a package
             yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
 
 
@@ -355,7 +362,7 @@ def call(text: str, *, key: str) -> tuple[str, Mapping[str, object]]:
     """Takes `name(argument=value, …)` apart: the name, and literal values by their names.
 
     Raises:
-      InputError: it is no such text.
+      InputError: it is not such a text.
     """
     name, bracket, rest = text.partition("(")
     if not bracket:
@@ -379,7 +386,7 @@ def call(text: str, *, key: str) -> tuple[str, Mapping[str, object]]:
 
 
 def build(made: Callable, arguments: Mapping[str, object], *, name: str, key: str) -> object:
-    """Calls a class or function with its arguments; raises InputError where it refuses them."""
+    """Calls a class or function with its arguments; raises InputError if it refuses them."""
     try:
         return made(**arguments)
     except (TypeError, ValueError) as error:
@@ -394,7 +401,9 @@ def build(made: Callable, arguments: Mapping[str, object], *, name: str, key: st
 def build_offered(
     made: Callable, given: Mapping[str, object], offered: Mapping[str, object], *, name: str, key: str
 ) -> object:
-    """Calls a class or function with what is given, and with what is offered as far as it takes that."""
+    """Calls a class or function with the arguments that are `given`, and with those `offered` that it
+    takes.
+    """
     require_arguments(made, given, name=name, key=key)
     taken = inspect.signature(made).parameters
     arguments = {argument: value for argument, value in offered.items() if argument in taken}

@@ -1,6 +1,6 @@
 """An experiment: the values of a config, parsed once and checked, in frozen sections.
 
-Each room gets the section that it needs. Defaults and meanings stand in pipeline/configs/base.py. No
+Each room gets the section that it needs. Defaults and meanings are in pipeline/configs/base.py. No
 TensorFlow: a command refuses a wrong value before it imports it.
 """
 
@@ -28,13 +28,13 @@ class MixedDataset:
 
     @property
     def name(self) -> str:
-        """A name that is no split's."""
+        """A name that no split has."""
         return f"{self.directory}: {self.split}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Data:
-    """The data that is trained on, and how it is read."""
+    """The data to train on, and how it is read."""
 
     split: str
     weight: float
@@ -43,19 +43,19 @@ class Data:
     seed: int
     global_batch: int
     shuffle: str
-    image_size: tuple[int, int] | None  # None: the schema's
+    image_size: tuple[int, int] | None  # None: the size in the schema
     image_dtype: str
     augmentation: Augmentation
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where code is found that a config names, see code.py.
+    """The place where the code is found that a config names; see code.py.
 
     Attributes:
-      folder: that of the config file, where own code is looked for first; empty: there is none.
-      recorded: what run.json says of the code, by its name; empty: the run begins.
-      workdir: of the run that recorded it.
+      folder: folder of the config file, where own code is looked for first; empty: there is none.
+      recorded: what run.json says about the code, by name; empty: the run begins.
+      workdir: working directory of the run that recorded it.
     """
 
     folder: str = ""
@@ -68,12 +68,12 @@ ANYWHERE = Place()
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Model:
-    """What builds a model (see model_code.py), its own keyword arguments, and its first weights.
+    """The code that builds a model (see model_code.py), its keyword arguments, and its first weights.
 
     Attributes:
-      seed: of its first weights.
+      seed: seed of its first weights.
       init: the file or directory that gives the first weights instead, where names fit; empty: none does.
-      init_without: patterns of the variables that take none of it.
+      init_without: patterns of the variables that take no weights from it.
       frozen: patterns of the variables that are not trained.
     """
 
@@ -97,7 +97,9 @@ class Loss:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OwnLoss:
-    """A loss in place of the task's, see losses.py, and its arguments; an empty name: the task's."""
+    """A loss in place of the task's (see losses.py), and its arguments; an empty name means the task's
+    loss.
+    """
 
     name: str
     options: Values
@@ -149,7 +151,7 @@ class Evaluation:
     every_epochs: int
     final_split: str
     global_batch: int
-    metrics: tuple[str, ...]  # beside the task's: see metrics.py
+    metrics: tuple[str, ...]  # metrics besides the task's: see metrics.py
     place: Place = ANYWHERE
 
 
@@ -158,9 +160,9 @@ class Experiment:
     """Everything that a config says.
 
     Attributes:
-      callbacks: {"class_name": …, "config": {…}} each.
-      observers: a name, or the same, each.
-      given: the config as JSON has it, without the secrets of observers, which run.json holds.
+      callbacks: each is {"class_name": …, "config": {…}}.
+      observers: each is a name, or of the same form.
+      given: the config as JSON, which run.json holds; without the secrets of observers.
     """
 
     data: Data
@@ -176,7 +178,9 @@ class Experiment:
 
     @property
     def beside_config(self) -> Place:
-        """Where callbacks and observers are found: as they are now, whatever the run recorded."""
+        """The place of callbacks and observers: these are taken as they are now, whatever the run
+        recorded.
+        """
         return Place(folder=self.model.place.folder)
 
     def at(self, place: Place) -> "Experiment":
@@ -190,10 +194,10 @@ def parse(config: Values, *, config_file: str = "") -> Experiment:
     """Parses the values of a config file, or those that run.json holds.
 
     Args:
-      config_file: as `--config` names it; own code is looked for in its folder first.
+      config_file: the file that `--config` names; own code is first looked for in its folder.
 
     Raises:
-      InputError: a key is unknown or missing, or a value is none that a run can have.
+      InputError: a key is unknown or missing, or a value is not allowed.
     """
     check_keys(config)
     _check_values(config)
@@ -241,13 +245,15 @@ def _optimizer(values: Values) -> Optimizer:
 
 
 def as_json(config: Values) -> dict[str, object]:
-    """Returns the config as JSON has it: tuples become lists, and the secrets of observers are hidden."""
+    """Returns the config in the form of JSON: tuples become lists, and the secrets of observers are
+    hidden.
+    """
     shown = {**config, "observers": redaction.public(config.get("observers", ()))}
     return json.loads(json.dumps(shown, default=repr))
 
 
 def check_length(steps: int) -> None:
-    """Raises InputError for a run that is longer than its steps can be counted."""
+    """Raises InputError for a run with more steps than can be counted."""
     if steps > _MOST_STEPS:
         raise _error("train.epochs", f"{decimal.Decimal(steps):.3g} steps", f"at most {_MOST_STEPS:,} steps")
 
@@ -307,7 +313,7 @@ _PATTERNS: Rule = (
     lambda patterns: all(isinstance(each, str) for each in patterns),
     "patterns of variables, such as ('conv*', 'stem/*')",
 )
-# Other numbers would train in silence, or fail late.
+# Other numbers would train without a warning, or fail late.
 _RULES: Mapping[str, Rule] = {
     "seed": (lambda value: 0 <= value < _SEEDS, f"a whole number from 0 to {_SEEDS - 1:,}"),
     "global_batch": (lambda value: 1 <= value <= _MOST_EXAMPLES, f"1 to {_MOST_EXAMPLES:,} examples"),
@@ -364,7 +370,7 @@ def _check_values(config: Values) -> None:
 
 
 def _frozen(value: object) -> object:
-    """Returns the value with tuples for lists, also inside of mappings."""
+    """Returns the value with tuples for lists, also inside mappings."""
     if isinstance(value, Mapping):
         return {name: _frozen(each) for name, each in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
@@ -405,12 +411,12 @@ class RateScaling:
     """Scales the learning rate to a global batch other than that of the config file: `--lr_scaling`.
 
     With `linear` the rate grows with the global batch (Goyal et al. 2017, section 2.1). The number of
-    replicas, which only divide a global batch, does not count. So a run may go on with another number of
+    replicas, which only divide a global batch, does not count. So a run may continue with another number of
     replicas.
 
     Attributes:
       how: NONE or LINEAR.
-      file_batch: the global batch that the rate of a config is meant for, where it is scaled.
+      file_batch: the global batch for which the rate of a config is meant, where it is scaled.
     """
 
     how: str = NONE

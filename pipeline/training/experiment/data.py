@@ -1,4 +1,4 @@
-"""The data that a config trains on, and how they are read: the same for a run and its feed certificate."""
+"""The data on which a config trains, and how they are read: the same for a run and its feed certificate."""
 
 from collections.abc import Mapping
 
@@ -17,17 +17,19 @@ from pipeline.training.experiment.config import Data
 
 
 def selections_of(data: Data, dataset: Dataset) -> dict[str, Selection]:
-    """Returns all that is trained on, by name: the split of --dataset, and the rest of a mixture."""
+    """Returns all data to train on, by name: the split of --dataset, and the rest of a mixture."""
     return {data.split: select(dataset, data.split), **others(data)}
 
 
 def others(data: Data) -> dict[str, Selection]:
-    """Returns the selections of a mixture besides --dataset, by a name that is no split's."""
+    """Returns the selections of a mixture besides --dataset, by a name that no split has."""
     return {each.name: select(open_window([each.directory]), each.split) for each in data.mixture}
 
 
 def training_data(data: Data, selections: Mapping[str, Selection]) -> TrainingData:
-    """Puts together what is trained on; `selections` holds that of `data.split` and `others`."""
+    """Puts the training data together; `selections` holds the selection of `data.split` and those of
+    `others`.
+    """
     main = Part(selection=selections[data.split], weight=data.weight)
     more = [Part(selection=selections[each.name], weight=each.weight) for each in data.mixture]
     return Mixture(parts=(main, *more)) if more else main.selection
@@ -46,7 +48,9 @@ def read_plan(
 
 
 def check_augmentation(data: Data, inputs: ModelInputs, *, replicas: int) -> None:
-    """Raises InputError where data cannot be changed so: before a run writes what it is bound to."""
+    """Raises InputError where data cannot be augmented like this; it is called before a run writes
+    anything.
+    """
     require_mixable(data.augmentation, inputs, batch=data.global_batch // replicas, replicas=replicas)
 
 
@@ -56,7 +60,7 @@ def targets(data: Data, schema: Schema) -> Targets:
 
 
 def repetition(global_batch: int, rows: int) -> str:
-    """Warns of a global batch that holds more than an epoch; empty where it does not."""
+    """A warning for a global batch that holds more than an epoch; empty where it does not."""
     if global_batch <= rows:
         return ""
     return (

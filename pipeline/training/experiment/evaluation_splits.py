@@ -1,4 +1,4 @@
-"""The splits that a run is evaluated on, such as `validation` or `train[90%:]`. No TensorFlow."""
+"""The splits on which a run is evaluated, such as `validation` or `train[90%:]`. No TensorFlow."""
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import TEST, TRAIN, VALIDATION, Dataset
@@ -23,7 +23,8 @@ def final_split(evaluation: Evaluation, dataset: Dataset) -> str:
     """Returns the requested split, or the first there is of test, validation, what is validated, and train.
 
     Raises:
-      InputError: the dataset does not have that split, or its test split is empty: nobody may have seen it.
+      InputError: the dataset does not have that split, or its test split is empty, which perhaps nobody has
+        noticed.
     """
     if evaluation.final_split:
         selected_ranges(dataset, evaluation.final_split)

@@ -1,6 +1,7 @@
 """The column of the data that weighs the examples: which one it is, and what counts as a weight of 1.
 
-Any number of the schema can. The model is not fed with it, so requests to an export need not have it.
+Any number of the schema can weigh them. The model does not get this column, so requests to an export need not
+have it.
 """
 
 import dataclasses
@@ -16,10 +17,10 @@ FLAG = "--config.train.example_weights"
 
 
 def column(name: str, schema: Schema) -> Numeric | None:
-    """The feature that weighs the examples; None where the name is empty, so that each counts the same.
+    """The feature that weighs the examples; None if the name is empty, so that all count the same.
 
     Raises:
-      InputError: the schema has no such number, or nothing besides it that a model could be fed with.
+      InputError: the schema has no such number, or no other feature that could be an input of the model.
     """
     weights = named(name, schema)
     if weights and len(schema.inputs) == 1:
@@ -41,7 +42,7 @@ def named(name: str, schema: Schema, *, flag: str = FLAG) -> Numeric | None:
 
 
 def fed(name: str, schema: Schema) -> Schema:
-    """The schema of what the model is fed with: raw data may lack the column of weights, or have it."""
+    """The schema of the model's inputs: raw data may have the column of weights, or lack it."""
     weights = column(name, schema)
     if weights is None:
         return schema
@@ -56,7 +57,7 @@ def mean(weights: Numeric, statistics: SplitStatistics) -> float:
     """The mean weight of an example of the train split, above 0; `statistics` are those of that split.
 
     Raises:
-      InputError: it was not measured, or is no such number.
+      InputError: it was not measured, or is not above 0.
     """
     measured = statistics.features.get(weights.name)
     if measured is None or measured.numeric is None:
@@ -70,7 +71,9 @@ def mean(weights: Numeric, statistics: SplitStatistics) -> float:
 
 
 def may_hold_others(weights: Numeric, measured: FeatureStatistics | None) -> bool:
-    """Returns whether a split's statistics allow for a value that is no weight: negative, or missing."""
+    """Returns whether, according to its statistics, a split may hold a value that is not a weight: negative,
+    or missing.
+    """
     if measured is None or measured.numeric is None:
         return True
     if measured.missing and (weights.missing == "mark" or _default(weights) < 0):

@@ -1,11 +1,11 @@
 """First weights that a run, an export or a file of Keras gives to a model: by the names of its variables.
 
 A variable takes the array that has its path, such as `conv/kernel`, and its shape. Files of Keras 3 number
-the weights of a layer, `conv/0`: a variable answers to that name, too. Where one name is the end of another,
-such as `backbone/conv/kernel`, the two are one variable unless there are several such pairs. What a source
-lacks, such as a new head, begins as the seed has it.
+the weights of a layer, `conv/0`: a variable takes an array with that name, too. Where one name is the end of
+another, such as `backbone/conv/kernel`, both mean one variable unless there are several such pairs. Variables
+that a source lacks, such as a new head, begin as the seed sets them.
 
-Of a file only arrays are read: no layer is made of what it says, and no code in it is run.
+Only arrays are read from a file: no layer is made from it, and no code in it is run.
 """
 
 import collections
@@ -42,7 +42,7 @@ from pipeline.training.state.workdir import Workdir
 
 FLAG = "--config.init.source"
 
-Arrays = Mapping[str, np.ndarray]  # by the names of variables
+Arrays = Mapping[str, np.ndarray]  # arrays by the names of variables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,9 +50,9 @@ class Source:
     """A file or directory that holds weights.
 
     Attributes:
-      digest: SHA-256 of what is read.
+      digest: SHA-256 of the content that is read.
       read: function () → its arrays.
-      schema: of the data that they were trained on; None where that is not known.
+      schema: schema of the data on which they were trained; None where that is not known.
     """
 
     path: pathlib.Path
@@ -62,11 +62,13 @@ class Source:
 
     @property
     def recorded(self) -> dict[str, object]:
-        """What run.json says of it before it is read."""
+        """The entry of run.json about it, before it is read."""
         return {"source": str(self.path), "digest": self.digest}
 
     def warning(self, schema: Schema) -> str:
-        """Says that its head fits by its shape, but answers for other classes; empty where it does not."""
+        """A warning that its head has the right shape but was trained for other classes; empty where it was
+        not.
+        """
         was, is_ = self.schema.label if self.schema else schema.label, schema.label
         if was.classes == is_.classes or len(was.classes) != len(is_.classes):
             return ""
@@ -78,12 +80,12 @@ class Source:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Match:
-    """What a model takes of a source.
+    """The arrays that a model takes from a source.
 
     Attributes:
-      arrays: by the paths of the model's variables.
-      not_loaded: why a variable of the model has none, by its path.
-      not_used: names of the source that no variable took.
+      arrays: arrays by the paths of the model's variables.
+      not_loaded: the reason why a variable of the model has no array, by its path.
+      not_used: names in the source that no variable took.
     """
 
     arrays: Arrays
@@ -138,7 +140,8 @@ def source_of(init: str) -> Source:
 
 
 def start_of_run(path: pathlib.Path, *, flag: str) -> Start:
-    """Returns the checkpoint that an export takes of a finished run: the best if it keeps one, else the last.
+    """Returns the checkpoint of a finished run that an export would take: the best if the run keeps one, else
+    the last.
 
     Raises:
       InputError: there is no such run, or its checkpoint is damaged; `flag` named it.
@@ -150,10 +153,10 @@ def start_of_run(path: pathlib.Path, *, flag: str) -> Start:
 
 
 def load(model: keras.Model, source: Source, *, without: Sequence[str] = ()) -> Match:
-    """Gives the model the weights that fit it; returns which do.
+    """Gives the model the weights that fit it; returns which ones do.
 
     Args:
-      without: patterns of variables that take none.
+      without: patterns of variables that take no weights.
 
     Raises:
       InputError: none fits; one holds a number that is not finite; or a pattern matches no variable.
@@ -189,7 +192,7 @@ def _nothing_fits(path: pathlib.Path, names: Mapping[str, Sequence[str]], found:
     )
 
 
-# --- The run's own copy: all of its first weights, so that it needs the source no more.
+# --- The run's own copy of all its first weights: with it, the run no longer needs the source.
 
 
 def keep(model: keras.Model, workdir: Workdir) -> None:
@@ -210,7 +213,9 @@ def kept(workdir: Workdir) -> list[np.ndarray] | None:
 
 
 def match(model: keras.Model, arrays: Arrays, *, left_out: Collection[str] = ()) -> Match:
-    """Finds the array of each of the model's weights: one of its name, or one whose name has the same end."""
+    """Finds the array for each of the model's weights: one with its name, or one whose name has the same
+    end.
+    """
     free, names = dict(_aligned(model, arrays)), _names(model)
     named = {
         path: found for path, own in names.items() if (found := next((n for n in own if n in free), None))
@@ -234,13 +239,15 @@ def match(model: keras.Model, arrays: Arrays, *, left_out: Collection[str] = ())
 
 
 def _ambiguous(model: keras.Model) -> dict[str, str]:
-    """Returns why weights with one path take none of a source: which is which, no name says."""
+    """Returns, for weights that share a path, the reason why they take no arrays: no name says which is
+    which.
+    """
     count = collections.Counter(variable.path for variable in model.weights if "float" in variable.dtype)
     return {path: f"{number} weights here have this name" for path, number in count.items() if number > 1}
 
 
 def _weights(model: keras.Model) -> list[keras.Variable]:
-    """Returns the variables that are no random state, and whose path no other one has."""
+    """Returns the variables that are not random state, and whose path no other variable has."""
     count = collections.Counter(variable.path for variable in model.weights)
     return [each for each in model.weights if "float" in each.dtype and count[each.path] == 1]
 
@@ -258,7 +265,7 @@ def _names(model: keras.Model) -> dict[str, tuple[str, ...]]:
 
 
 def _nested(lacking: Mapping[str, Sequence[str]], free: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yields (path, name) of those of which one ends with the other, each with no second one."""
+    """Yields each (path, name) of which one ends with the other, if neither has a second partner."""
     pairs = [
         (path, name) for path, own in lacking.items() for name in free if any(_ends(one, name) for one in own)
     ]
@@ -271,14 +278,14 @@ def _ends(one: str, other: str) -> bool:
     return "/" in short and long.endswith(f"/{short}")
 
 
-_NUMBERED = re.compile(r"(.*?)(?:_(\d+))?")  # `conv2d_7`
+_NUMBERED = re.compile(r"(.*?)(?:_(\d+))?")  # matches `conv2d_7`
 
 
 def _aligned(model: keras.Model, arrays: Arrays) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the arrays, in whose names the layers that Keras named are numbered from the first on.
+    """Yields the arrays under new names, in which the layers that Keras named are numbered from the first on.
 
-    Keras counts such layers over a process: where a notebook built other models before, `conv2d_7` is the
-    first of its own. As a name, it would fit another layer here.
+    Keras counts such layers over a whole process: if a notebook built other models before, the first layer of
+    this model is called `conv2d_7`. That name would fit another layer here.
     """
     here, there = collections.defaultdict(set), collections.defaultdict(set)
     for layer in model._flatten_layers():
@@ -304,7 +311,7 @@ def _aligned(model: keras.Model, arrays: Arrays) -> Iterator[tuple[str, np.ndarr
 
 
 def _run_arrays(start: Start) -> Arrays:
-    """Returns the weights that are evaluated: averages where the run keeps some."""
+    """Returns the weights that are evaluated: averages if the run keeps them."""
     values, paths = load_tensors(start.checkpoint), checkpoints.read_manifest(start.checkpoint).variables
     model = ((paths[name], values[name]) for name in sorted(paths) if name.startswith("model/"))
     averages = {paths[name]: values[name] for name in paths if name.startswith("ema/")}
@@ -332,7 +339,7 @@ def _export_arrays(path: pathlib.Path) -> Arrays:
         raise _damaged(path, error) from None
 
 
-# --- Files of Keras: HDF5, alone or in a .keras archive.
+# --- Files of Keras: HDF5, by itself or in a .keras archive.
 
 
 def _file_arrays(path: pathlib.Path, read: Callable[[pathlib.Path], Arrays]) -> Arrays:
@@ -378,16 +385,16 @@ def _is_bfloat16(data: h5py.Dataset) -> bool:
     return data.attrs.get("dtype") == "bfloat16"  # HDF5 does not know it: Keras says so
 
 
-_DENSEST = 1032  # the most bytes that deflate makes of one (zlib.net/zlib_tech.html)
+_DENSEST = 1032  # by so many times deflate makes data smaller, at most (zlib.net/zlib_tech.html)
 
 
 def _array(place: str, data: h5py.Dataset) -> np.ndarray:
-    if data.external or data.is_virtual:  # such a file would make us read others of this machine
+    if data.external or data.is_virtual:  # such a file would make us read other files of this machine
         raise ValueError(f"{place} is kept in another file")
     if data.shape is None:
         raise ValueError(f"{place} holds nothing")
     held = min(data.id.get_storage_size(), data.file.id.get_filesize())
-    if data.nbytes > _DENSEST * held:  # the memory is taken before any of it is read
+    if data.nbytes > _DENSEST * held:  # the memory would be taken before any of it is read
         raise ValueError(f"{place} declares {data.nbytes:,} bytes and holds {held:,}")
     return np.array(data, dtype=tf.bfloat16.as_numpy_dtype if _is_bfloat16(data) else None)
 
@@ -399,7 +406,9 @@ def _group(parent: h5py.Group, name: str) -> h5py.Group | None:
 
 
 def _layer_name(root: h5py.Group, place: str) -> str:
-    """Returns `backbone/conv/0` of `layers/functional/layers/conv2d/vars/0`, where layers' names are told."""
+    """Returns `backbone/conv/0` of `layers/functional/layers/conv2d/vars/0`, if the file tells the names of
+    layers.
+    """
     *folders, _, number = place.split("/")
     parent, names = root, []
     for folder in folders:
@@ -412,12 +421,14 @@ def _layer_name(root: h5py.Group, place: str) -> str:
 
 
 def _legacy_name(place: str) -> str:
-    """Returns `conv/kernel` of `conv/conv/kernel:0`: files of Keras 2 have a group a layer, then the name."""
+    """Returns `conv/kernel` of `conv/conv/kernel:0`: files of Keras 2 have a group for each layer, and then
+    the name.
+    """
     return place.partition("/")[2].partition(":")[0]
 
 
 def _numbers(pairs: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Returns the arrays of numbers by name, without those whose name another one has, too."""
+    """Returns the arrays of numbers by name, without those that share a name."""
     listed = collections.defaultdict(list)
     for name, array in pairs:
         if array.dtype.kind == "f" or array.dtype == tf.bfloat16.as_numpy_dtype:

@@ -1,10 +1,10 @@
-"""The loss that `config.loss.name` names, in place of the task's: of each example, before any mean.
+"""The loss that `config.loss.name` names, in place of the task's: a loss for each example, before any mean.
 
     Huber   BinaryFocalCrossentropy   keras.losses:Huber(delta=2.0)   classes and functions of Keras
     my_losses:asymmetric                                              a function of (labels, logits)
 
-What is added to a step is ours: the examples' losses, weighted where a config says so, divided by the global
-batch. So replicas and micro-batches change nothing, whatever the loss's own reduction is.
+The sum is ours: the examples' losses, weighted where a config says so, divided by the global batch. So
+replicas and micro-batches change nothing, whatever reduction the loss itself has.
 """
 
 import inspect
@@ -25,21 +25,21 @@ from pipeline.training.tasks.registry import task_of
 
 _KEY = "--config.loss.name"
 _LIBRARY = "keras.losses"
-_TRIED = 3  # examples
+_TRIED = 3  # examples on which each loss is tried
 
 
 def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfExamples | None:
     """(labels [batch], logits float32 [batch, logits]) → losses, float32 [batch]; None: the task's own.
 
-    A class of Keras gets what it takes: `Sparse…` class indices, others one-hot labels, or whether it is the
-    second of two classes, [batch, 1]; logits where it has `from_logits` or is a hinge, else probabilities.
-    One's own function gets class indices, int32, or values, and logits.
+    A class of Keras gets labels in its form: `Sparse…` gets class indices; others get one-hot labels or, for
+    two classes, whether the label is the second, [batch, 1]. It gets logits if it has `from_logits` or is a
+    hinge, else probabilities. A user's own function gets class indices, int32, or values, and logits.
 
     Args:
-      scale: by which a regression learns its labels: its loss gets labels and logits in that unit.
+      scale: the scale by which a regression learns its labels; its loss gets labels and logits in that unit.
 
     Raises:
-      InputError: there is no such loss, it refuses its arguments, or gives no number for each example.
+      InputError: there is no such loss, it refuses its arguments, or does not give a number for each example.
     """
     if not args.name:
         return None
@@ -60,7 +60,9 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
 
 
 def code_of(args: config_lib.OwnLoss) -> Code | None:
-    """The code of a loss that stands in a module; None: the task's own, or a plain name of Keras."""
+    """The code of a loss that is named with its module; None for the task's own loss, or a plain name of
+    Keras.
+    """
     name, _ = code.call(args.name, key=_KEY)
     return code.find(name, key=_KEY, place=args.place) if code.is_named(name) else None
 
@@ -132,7 +134,8 @@ def _fed(
         if label.shape:
             return losses(tf.cast(labels, tf.float32), logits if takes_logits else task.predictions(logits))
         if takes_logits and over_classes and label.task == "binary":
-            predicted = tf.concat([tf.zeros_like(logits), logits], axis=1)  # their softmax is the sigmoid
+            # The softmax of these equals the sigmoid.
+            predicted = tf.concat([tf.zeros_like(logits), logits], axis=1)
         else:
             predicted = logits if takes_logits else task.predictions(logits)
         if sparse:
@@ -145,7 +148,9 @@ def _fed(
 
 
 def _try(losses: LossOfExamples, name: str, label: Label) -> None:
-    """Raises InputError for a loss of other than one number an example, before anything is trained."""
+    """Raises InputError, before anything is trained, for a loss that does not give one number for each
+    example.
+    """
     thing, size = f"{_KEY}={name}", task_of(label).logits(label)
     labels = tf.range(_TRIED) % len(label.classes) if label.classes else tf.zeros([_TRIED])
     if label.shape:

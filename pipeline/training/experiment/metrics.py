@@ -1,4 +1,4 @@
-"""The metrics that `config.evaluation.metrics` names, beside those of the task.
+"""The metrics that `config.evaluation.metrics` names, besides those of the task.
 
     f1   precision@0.3   top@3                         ours, by a name of METRICS
     keras.metrics:FBetaScore(beta=2.0, threshold=0.5)  any class of Keras, or a subclass of its Metric
@@ -24,19 +24,19 @@ from pipeline.training.tasks.registry import task_of
 from pipeline.training.tasks.task import LOSS, Metric
 
 _FLAG = "--config.evaluation.metrics"
-_TRIAL = 4  # examples on which each is tried before training
+_TRIAL = 4  # examples on which each metric is tried before training
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Name:
-    """A text of the config, taken apart.
+    """One text of the config, parsed.
 
     Attributes:
-      flag: that gives it.
+      flag: the flag that gives it.
       key: its name in the logs of an evaluation.
-      of: a name of METRICS, or of code.
-      at: the number behind `@`; None: none.
-      arguments: of code.
+      of: a name in METRICS, or a name of code.
+      at: the number after `@`; None: there is none.
+      arguments: arguments of the code.
     """
 
     flag: str
@@ -48,12 +48,12 @@ class _Name:
 
 
 def keys(texts: Sequence[str]) -> tuple[str, ...]:
-    """Their names in the logs of an evaluation; imports nothing."""
+    """The names of the metrics in the logs of an evaluation; imports nothing."""
     return tuple(_name(text).key for text in texts)
 
 
 def shown(texts: Sequence[str]) -> tuple[Metric, ...]:
-    """How the report shows them; imports nothing."""
+    """The names of the metrics in the report; imports nothing."""
     names = map(_name, texts)
     return tuple(
         METRICS[each.of].shown(each.key)
@@ -69,10 +69,11 @@ def build(
     """Functions that make a new accumulator, by the metrics' names in the logs.
 
     Args:
-      flag: that gives the texts, for errors.
+      flag: the flag that gives the texts, for errors.
 
     Raises:
-      InputError: there is no such metric, none for this label, two have one name, or one gives no number.
+      InputError: there is no such metric, or none for this label; two have the same name; or one gives no
+        number.
     """
     makes: dict[str, Callable[[], Accumulator]] = {}
     for each in (_name(text, flag) for text in texts):
@@ -216,7 +217,7 @@ def _one_number(value: object, name: _Name) -> float | None:
 
 
 def _keras_metric(made: type[keras.metrics.Metric], name: _Name) -> "_KerasMetric":
-    # In float64 no sum stands still; TensorFlow finds the largest of k in float32 alone (2.21).
+    # In float64 a long sum keeps growing; but TensorFlow (2.21) finds the k largest only in float32.
     dtype = {} if "TopK" in made.__name__ else {"dtype": "float64"}
     with tf.device("CPU:0"):
         return _KerasMetric(
@@ -236,19 +237,21 @@ class _KerasMetric:
 
     @property
     def takes_one_hot(self) -> bool:
-        """Whether it compares classes also where there are two of them."""
+        """Whether it compares classes even if there are only two."""
         is_argmax = isinstance(self.metric, keras.metrics.FBetaScore) and self.metric.threshold is None
         return is_argmax or any(each in type(self.metric).__name__ for each in ("Categorical", "OneHot"))
 
     @property
     def takes_answers(self) -> bool:
-        """Whether it compares class indices with the class that is answered: it would cut probabilities."""
+        """Whether it compares class indices with the predicted class; of probabilities it would cut off the
+        fractions.
+        """
         of_classes = isinstance(self.metric, keras.metrics.IoU | keras.metrics.MeanIoU)
         return of_classes and "OneHot" not in type(self.metric).__name__
 
 
 class _OfKeras(Accumulator):
-    """Feeds a metric of Keras with what it takes; it rounds as Keras does, to some 1e-7.
+    """Gives a metric of Keras its inputs in the right form; it rounds as Keras does, to some 1e-7.
 
     `Sparse…` get class indices and the probabilities of all classes; others one-hot labels and these. Of two
     classes they get whether it is the second and its probability, [n, 1]; of a regression values, [n, 1]. Of

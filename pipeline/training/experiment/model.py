@@ -1,4 +1,4 @@
-"""The preprocessing and the model that a config and a dataset ask for."""
+"""Builds the preprocessing and the model for a config and a dataset."""
 
 import contextlib
 import dataclasses
@@ -29,12 +29,13 @@ from pipeline.training.tasks.registry import task_of
 
 _WITHOUT_UNIT = LabelScale()
 _NOT_LOGITS = ("softmax", "sigmoid", "log_softmax", "hard_sigmoid")
-# Squared and divided by a batch, or added up over one, they stay within float32's 1e-38 to 3e38.
+# Within these limits, squares stay within float32's 1e-38 to 3e38, even divided by a batch or summed over
+# one.
 _LEAST_SPREAD, _LARGEST_SPREAD = 1e-18, 1e17
 
 
 def build_preprocess(data: config_lib.Data, schema: Schema, statistics: SplitStatistics) -> Preprocess:
-    """Returns the preprocessing of what the model is fed with.
+    """Returns the preprocessing of the model's inputs.
 
     Raises:
       InputError: images vary in size, and no size is given.
@@ -55,14 +56,14 @@ def build_model(
     precision: Precision,
     scale: LabelScale = _WITHOUT_UNIT,
 ) -> keras.Model:
-    """Builds the model that is asked for, with its options; what is not to be trained is frozen.
+    """Builds the requested model with its options; freezes the variables that are not to be trained.
 
     Args:
-      scale: by which the model learns the labels: its last layer gives them in their own unit.
+      scale: the scale by which the model learns the labels; its last layer gives them in their own unit.
 
     Raises:
       InputError: there is no such model, it lacks an input or an option, or refuses an option's value; or it
-        is none that can be trained on this label.
+        cannot be trained on this label.
     """
     return fitted_model(args, schema=schema, inputs=inputs, precision=precision, scale=scale).model
 
@@ -75,7 +76,9 @@ def fitted_model(
     precision: Precision,
     scale: LabelScale = _WITHOUT_UNIT,
 ) -> FittedModel:
-    """Builds a model as `build_model` does; returns it with notes on how it was fitted to data and task."""
+    """Builds a model as `build_model` does; returns it with notes about how it was fitted to data and
+    task.
+    """
     code = model_code.locate(args)
     function = code.load()
     task = task_of(schema.label)
@@ -83,7 +86,7 @@ def fitted_model(
     arguments = arguments_of(args, function, inputs=inputs, outputs=outputs)
 
     def make() -> keras.Model:
-        keras.utils.set_random_seed(args.seed)  # the weights' start is part of the experiment
+        keras.utils.set_random_seed(args.seed)  # the first weights are part of the experiment
         return _require_model(code, function(**arguments))
 
     with precision.scope(), naming_layer(code, args.options):
@@ -116,7 +119,8 @@ def _require_model(code: Code, made: object) -> keras.Model:
 def _require_logits(code: Code, model: keras.Model, shape: tuple[int, ...]) -> None:
     """Raises InputError for a model that has nothing to train, or other logits than float32 [batch, *shape].
 
-    A loss of fewer bits stands still, and so would the export; one of another shape may pair wrongly.
+    With fewer bits the loss stops improving, and the export would be as coarse; with another shape, logits
+    and labels may be paired wrongly.
     """
     thing, correct = code.thing, f"Correct the model, in {code.where}."
     logits = model.output
@@ -144,7 +148,7 @@ def _require_logits(code: Code, model: keras.Model, shape: tuple[int, ...]) -> N
 
 
 def _activation(logits: keras.KerasTensor) -> str:
-    layer = logits._keras_history.operation  # no public way leads from a tensor to its layer (Keras 3.15)
+    layer = logits._keras_history.operation  # Keras (3.15) has no public way from a tensor to its layer
     if inner := getattr(layer, "outputs", None):  # a model that was called as a layer
         return _activation(inner[0])
     return getattr(getattr(layer, "activation", None), "__name__", "") or type(layer).__name__.lower()
@@ -154,7 +158,7 @@ def learned_scale(loss: config_lib.Loss, label: Label, statistics: SplitStatisti
     """The scale by which a model learns labels; `statistics` are those of the train split.
 
     Raises:
-      InputError: labels spread by so little or so much that float32 cannot hold a squared error.
+      InputError: the spread of labels is so small or so large that float32 cannot hold a squared error.
     """
     if not loss.standardise_labels or label.dtype != "float32":
         return _WITHOUT_UNIT
@@ -175,7 +179,7 @@ def _from_to(numeric: NumericSummary) -> str:
 
 
 def _in_unit(model: keras.Model, scale: LabelScale) -> keras.Model:
-    # float32: in bfloat16 a mean of 2,000 swallows a spread of 5.
+    # The layer computes in float32: in bfloat16, a spread of 5 is lost next to a mean of 2,000.
     unit = keras.layers.Rescaling(scale.spread, offset=scale.mean, dtype="float32", name="label_unit")
     return keras.Model(model.inputs, unit(model.output), name=model.name)
 
@@ -190,7 +194,7 @@ def _error(
     return InputError(thing, received=received, expected=expected, action=action)
 
 
-# --- Errors of a model's own code: what Keras and TensorFlow say of it, in one line.
+# --- Errors of a model's own code: what Keras and TensorFlow say about it, in one line.
 
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # Keras prints parts of its messages in bold
@@ -201,13 +205,16 @@ _OTHERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(pathl
 
 @contextlib.contextmanager
 def naming_layer(code: Code | None, options: config_lib.Values | None = None) -> Iterator[None]:
-    """Raises InputError where the code of a model or a loss fails in the block: its layer, file and line."""
+    """Raises an InputError with layer, file and line where the code of a model or a loss fails in the
+    block.
+    """
     try:
         yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        if code is None or type(error).__name__ == "ResourceExhaustedError":  # a device's memory, no mistake
+        # A device is out of memory, which is no mistake in the code.
+        if code is None or type(error).__name__ == "ResourceExhaustedError":
             raise
         frames = list(traceback.walk_tb(error.__traceback__))
         own = [each for each in frames if _is_of_model(each[0], code)]
@@ -226,8 +233,10 @@ def _model_error(
     *,
     is_its_own: bool,
 ) -> InputError:
-    """Returns the error of the last of a model's own frames; its own ValueError is about its options."""
-    # A layer, or a model that is a class, has no name yet where its constructor fails.
+    """Returns the error for the innermost frame in the model's own code; a ValueError that the model itself
+    raises is about its options.
+    """
+    # A layer, or a model that is a class, has no name yet when its constructor fails.
     layers = [frame.f_locals.get("self") for frame, _ in own if frame.f_code.co_name != "__init__"]
     layer = next((each for each in reversed(layers) if isinstance(each, keras.Layer)), None)
     if options is not None and layer is None and is_its_own and isinstance(error, ValueError | TypeError):
@@ -238,7 +247,7 @@ def _model_error(
 
 
 def _graph_error(code: Code, error: Exception) -> InputError | None:
-    """Returns the error of an operation whose place in the model's code TensorFlow tells in the message."""
+    """Returns the error for an operation; TensorFlow's message tells its place in the model's code."""
     text = str(error)
     places = [each for each in _PLACES.findall(text) if code.owns(each[0])]
     if not places:
@@ -273,7 +282,7 @@ def _failed(code: Code, where: str, error: Exception, said: str, *, file: str, l
 
 
 def _is_of_model(frame: types.FrameType, code: Code) -> bool:
-    """Returns whether the code is the model's, or that of a layer of no library."""
+    """Returns whether the code is the model's, or belongs to a layer that is not from a library."""
     file = frame.f_code.co_filename
     return code.owns(file) or (
         isinstance(frame.f_locals.get("self"), keras.Layer) and not file.startswith(_OTHERS)
@@ -289,7 +298,7 @@ def matching(
     """Returns the variables whose path, such as `embeddings/table`, matches a pattern like `embeddings/*`.
 
     Raises:
-      InputError: a pattern matches none; `key` is where it stands in the config.
+      InputError: a pattern matches none; `key` is its key in the config.
     """
     paths = sorted(each.path for each in variables)
     for pattern in patterns:
@@ -306,17 +315,17 @@ def matching(
 def freeze(model: keras.Model, patterns: Sequence[str]) -> None:
     """Freezes the weights whose paths match a pattern, and the statistics of layers that are wholly frozen.
 
-    Such a layer runs in inference mode where Keras has one: a frozen BatchNormalization normalises by its
-    moving statistics, and leaves them as they are.
+    Such a layer runs in inference mode if Keras has one for it: a frozen BatchNormalization normalises by its
+    moving statistics, and does not change them.
 
     Raises:
-      InputError: a pattern matches no weight; none is left to train; or statistics are to be kept of a layer
-        that goes on to train other weights.
+      InputError: a pattern matches no weight; none is left to train; or a pattern matches statistics of a
+        layer that still trains other weights.
     """
     frozen = {id(each) for each in matching(patterns, model.weights, key=_FROZEN)}
     layers = [
         each for each in model._flatten_layers() if each.weights
-    ]  # no public way reaches all (Keras 3.15)
+    ]  # Keras (3.15) has no public way to all layers
     whole = [each for each in layers if all(id(weight) in frozen for weight in each.weights)]
     _require_whole_statistics(frozen, layers, whole)
     for weight in model.weights:

@@ -22,10 +22,11 @@ _CORRECT = "Correct it in the config file or on the command line."
 def arguments_of(
     args: config_lib.Model, function: Callable, *, inputs: ModelInputs, outputs: int
 ) -> dict[str, object]:
-    """Returns keyword arguments: what the data and the task fill, by the parameters' names, and the options.
+    """Returns keyword arguments: those that the data and the task fill, by the names of parameters, and the
+    options.
 
     Raises:
-      InputError: an option is none of the function's parameters; or a parameter without a default has no
+      InputError: an option is not one of the function's parameters; or a parameter without a default has no
         value.
     """
     parameters, takes_any = parameters_of(function)
@@ -62,7 +63,7 @@ _FROM_DATA = frozenset(inspect.get_annotations(ModelInputs)) - {"columns"}
 
 
 def _filled(function: Callable, inputs: ModelInputs, outputs: int) -> dict[str, object]:
-    """What the data and the task know, by the names that functions give it."""
+    """The values that the data and the task give, by the names that functions use for them."""
     filled: dict[str, object] = {name: getattr(inputs, name) for name in _FROM_DATA}
     filled |= dict.fromkeys(OUTPUTS, outputs)
     if inputs.image_shape:
@@ -78,21 +79,22 @@ def _filled(function: Callable, inputs: ModelInputs, outputs: int) -> dict[str, 
 
 
 def parameters_of(function: Callable) -> tuple[Mapping[str, inspect.Parameter], bool]:
-    """The parameters by name; and whether the function takes any other.
+    """The parameters by name; and whether the function takes any others.
 
-    A class of Keras hands its `**kwargs` on: those of its bases count, up to `dtype` and `trainable`.
+    A class of Keras passes its `**kwargs` on, so the parameters of its bases count too, as far as `dtype` and
+    `trainable`.
     """
     if not inspect.isclass(function):
         return _named(function)
     found: dict[str, inspect.Parameter] = {}
     for base in inspect.getmro(function):
-        # Among the bases of keras.Model are some that take no arguments, and hand none on (Keras 3.15).
+        # Among the bases of keras.Model are some that take no arguments, and pass none on (Keras 3.15).
         if "__init__" not in vars(base) or not (base is function or issubclass(base, keras.Layer)):
             continue
         named, takes_more = _named(base.__init__)
         if base is not function and base.__module__.startswith("keras."):
-            # What it needs is its subclass's to give, as `inputs` of a functional model: that is a base of
-            # every such class as soon as one was built (Keras 3.15).
+            # Required parameters of a base are given by its subclass, such as `inputs` of a functional model,
+            # which becomes a base of every such class as soon as one was built (Keras 3.15).
             named = {name: each for name, each in named.items() if each.default is not each.empty}
         found = {**named, **found}
         if not takes_more:
@@ -107,11 +109,12 @@ def _named(function: Callable) -> tuple[dict[str, inspect.Parameter], bool]:
     return named, any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
 
 
-# --- keras.applications: nothing from the network, no classes of ImageNet, pixels as each was made for.
+# --- keras.applications: no downloads, no classes of ImageNet, and pixels in the form that each model
+# expects.
 
 
 def pixels_of(function: Callable) -> Pixels | None:
-    """What a model of keras.applications was made for; None for any other."""
+    """The pixels that a model of keras.applications expects; None for any other model."""
     family = _family(function)
     if not family:
         return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _KEY = "--config.model.name"
 _APPLICATIONS = "keras.applications:"
 _WEIGHTS = "weights"  # the argument of keras.applications that names a file
-# Whose classes a `.keras` file may name: Keras imports the modules that it finds in there.
+# Packages whose classes a `.keras` file may name, because Keras imports the modules that the file names.
 _TRUSTED = ("keras", "keras_hub", "keras_rs")
 
 
@@ -37,7 +37,7 @@ def locate(args: config_lib.Model) -> Code:
         return _saved(args)
     if is_named(args.name):
         return code_lib.find(args.name, key=_KEY, place=args.place, more=_weights(args))
-    from models.registry import MODELS  # here: a plan of retraining reads digests without TensorFlow
+    from models.registry import MODELS  # imported here: a plan of retraining reads digests without TensorFlow
 
     if args.name in MODELS:
         return Code(name=args.name, key=_KEY, where="models/", load=lambda: MODELS[args.name])
@@ -51,7 +51,7 @@ def locate(args: config_lib.Model) -> Code:
 
 
 def records(experiment: Experiment) -> dict[str, Mapping[str, object]]:
-    """What run.json says of all code that a config names, by its name; nothing is run.
+    """The entries of run.json about all code that a config names, by name; nothing is run.
 
     Raises:
       InputError: some of it is not there, or not as it was recorded.
@@ -70,7 +70,9 @@ def _weights(args: config_lib.Model) -> dict[str, str]:
 
 
 def without_first_weights(args: config_lib.Model) -> config_lib.Model:
-    """Returns what builds the same model where a checkpoint gives the weights: no file of them is needed."""
+    """Returns the arguments that build the same model when a checkpoint gives the weights: no file of weights
+    is needed.
+    """
     if not args.name.startswith(_APPLICATIONS):
         return args
     options = {name: value for name, value in args.options.items() if name != _WEIGHTS}
@@ -112,7 +114,9 @@ def _keras_file(args: config_lib.Model) -> pathlib.Path:
 
 
 def _require_harmless(name: str, file: pathlib.Path) -> None:
-    """Raises InputError for a file that names code: loading it would import that, whatever it is by now."""
+    """Raises InputError for a file that names code: loading the file would import that code, which may have
+    changed.
+    """
     try:
         with zipfile.ZipFile(file) as archive:
             config = json.loads(archive.read("config.json"))
@@ -134,7 +138,9 @@ def _require_harmless(name: str, file: pathlib.Path) -> None:
 
 
 def _is_trusted(module: str) -> bool:
-    """Returns whether a module is Keras's or Penstock's by where it is, as a folder can have any name."""
+    """Returns whether a module is Keras's or Penstock's, judged by its place, because a folder can have any
+    name.
+    """
     top = module.partition(".")[0]
     return (
         module == "builtins"

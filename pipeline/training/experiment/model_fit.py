@@ -1,6 +1,6 @@
 """Fits a model to the data and the task: its inputs are filled by name, and a backbone gets a head.
 
-Each input of a model is filled with the first of these that there is:
+Each input of a model is filled with the first of these that exists:
 
 1. the tensor of its name: `image`, `numeric`, `categories`, or a sequence of ids by its feature's name;
 2. the columns of the feature of its name: numbers, where it takes floats, else ids;
@@ -8,8 +8,8 @@ Each input of a model is filled with the first of these that there is:
 4. the only tensor of its kind, if it is the only input of that kind: images [height, width, channels], floats
    of numbers, whole numbers of a sequence or of categories.
 
-A model that declares no inputs, as a subclassed one, is called on the tensors that the arguments of its call
-are named after. If it has one argument, that is the only tensor, or a dict or a tuple of all.
+A model that declares no inputs, like a subclassed one, is called on the tensors whose names its call's
+arguments have. If it has one argument, that gets the only tensor, or a dict or a tuple of all.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from pipeline.data.preprocessing.preprocess import ModelInputs
 IMAGE, _NUMERIC, _CATEGORIES = "image", "numeric", "categories"
 _TOKEN_IDS, _PADDING_MASK, _SEGMENT_IDS = "token_ids", "padding_mask", "segment_ids"
 _COLORS = 3
-# What a backbone's dict of outputs may hold, the best first.
+# Features that a backbone's dict of outputs may hold, the best first.
 _FEATURES = ("pooled_output", "sequence_output")
 _NORMALIZING = (keras.layers.Rescaling, keras.layers.Normalization)
 
@@ -37,7 +37,7 @@ class FittedModel:
     """A model from {name: tensor}, as `ModelInputs` describes them, to logits.
 
     Attributes:
-      notes: what was added to the model and what it leaves unused, in lines.
+      notes: lines about what was added to the model and what it leaves unused.
     """
 
     model: keras.Model
@@ -46,11 +46,12 @@ class FittedModel:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """What a model that takes floats was made for.
+    """The pixels that a model with float inputs expects.
 
     Attributes:
-      prepare: from float32 [batch, height, width, channels], 0 … 255, to what the model wants.
-      name: of that function.
+      prepare: function from float32 [batch, height, width, channels], 0 … 255, to the pixels that the model
+        expects.
+      name: name of that function.
     """
 
     prepare: Callable[[keras.KerasTensor], keras.KerasTensor]
@@ -67,17 +68,17 @@ def fit_model(
     has_outputs: bool,
     pixels: Pixels | None = None,
 ) -> FittedModel:
-    """Builds a model with what it needs before and behind it.
+    """Builds a model with the layers that it needs before and after it.
 
     Args:
-      make: builds it; called again where a subclassed one is to be tried on other inputs.
+      make: builds the model; called again to try a subclassed model on other inputs.
       thing: what errors call the model; `where` is its file.
       shape: of the logits of one example, such as (classes,).
       has_outputs: `make` was given the number of outputs: then the model's are logits, and no features.
       pixels: what the model was made for; None: what it holds itself, or the data's own scale.
 
     Raises:
-      InputError: an input cannot be filled, or the outputs are no features.
+      InputError: an input cannot be filled, or the outputs are not features.
     """
     made = make()
     data = _Data(inputs, thing=thing, where=where, pixels=pixels, rescales=_rescales(made))
@@ -111,10 +112,10 @@ def tensors_of(inputs: ModelInputs) -> dict[str, keras.KerasTensor]:
 
 
 def _declared(model: keras.Model) -> list[keras.KerasTensor] | None:
-    """The inputs that a model was built from; None where only a call tells."""
+    """The inputs from which a model was built; None where only a call tells."""
     try:
         return list(model.inputs)
-    except (AttributeError, ValueError, TypeError):  # Keras raises these where there are none
+    except (AttributeError, ValueError, TypeError):  # Keras raises these where there are no inputs
         return None
 
 
@@ -131,12 +132,12 @@ def _rescales(model: keras.Model) -> bool:
 def _may_get_images(layer: keras.Layer) -> bool:
     try:
         return len(layer.input.shape) == 4
-    except (AttributeError, ValueError, TypeError):  # called never, or more than once
+    except (AttributeError, ValueError, TypeError):  # raised where it was called never, or more than once
         return True
 
 
 class _Data:
-    """The tensors of the data, as a model takes them; remembers what it used and did."""
+    """The tensors of the data, for a model to take; it records which were used and what was done."""
 
     def __init__(
         self, inputs: ModelInputs, *, thing: str, where: str, pixels: Pixels | None, rescales: bool
@@ -145,11 +146,11 @@ class _Data:
         self._inputs = inputs
         self._thing, self._where = thing, where
         self._pixels, self._rescales = pixels, rescales
-        self._used: dict[str, set[int] | None] = {}  # columns of a tensor; None: all of it
+        self._used: dict[str, set[int] | None] = {}  # used columns of a tensor; None: all of it
         self._notes: list[str] = []
 
     def notes(self) -> tuple[str, ...]:
-        """What was done, and the features that the model gets nothing of."""
+        """Lines about what was done, and about features that the model does not get."""
         features = {name: self._inputs.columns.get(name) or {name: ()} for name in self.tensors}
         everything = dict.fromkeys(each for own in features.values() for each in own)
         used = {
@@ -167,7 +168,7 @@ class _Data:
     # --- Declared inputs.
 
     def is_as_declared(self, model: keras.Model) -> bool:
-        """Returns whether a dict of the data's tensors is what the model takes."""
+        """Returns whether the model takes exactly the dict of the data's tensors."""
         declared, structure = _declared(model), _structure(model)
         names = [each.name for each in declared]
         if not isinstance(structure, list) and not (
@@ -186,7 +187,7 @@ class _Data:
         return same
 
     def filled(self, declared: Sequence[keras.KerasTensor]) -> list[keras.KerasTensor]:
-        """Returns what fills each input, in their order."""
+        """Returns the tensor that fills each input, in the order of the inputs."""
         found = [self._named(each) for each in declared]
         left = [each for each, tensor in zip(declared, found, strict=True) if tensor is None]
         pairs = zip(declared, found, strict=True)
@@ -243,7 +244,7 @@ class _Data:
         )
 
     def image(self, dtype: str, *, channels: int | None = None) -> keras.KerasTensor:
-        """Returns the images in a dtype, on the scale that the model takes."""
+        """Returns the images in a dtype, on the scale that the model expects."""
         image = self.tensors[IMAGE]
         self._used[IMAGE] = None
         if self._pixels:
@@ -262,7 +263,7 @@ class _Data:
         return keras.layers.Rescaling(scale, offset=offset)(image)
 
     def _prepared(self, image: keras.KerasTensor, dtype: str) -> keras.KerasTensor:
-        """Returns images 0 … 255, as the model or its own preprocessing takes them."""
+        """Returns images of 0 … 255 in the form that the model, or its own preprocessing, expects."""
         if "int" not in image.dtype:
             raise InputError(
                 "--config.image_dtype",
@@ -378,7 +379,9 @@ class _Data:
         )
 
     def _pooled(self, features: keras.KerasTensor) -> tuple[keras.KerasTensor, str]:
-        """Features of any rank → [batch, width]: the average over places, and over tokens that are there."""
+        """Features of any rank → [batch, width]: the average over places, or over tokens that are not
+        padding.
+        """
         if features.shape[-1] is None or len(features.shape) < 2:
             raise InputError(
                 f"{self._thing}, its features",
@@ -390,14 +393,17 @@ class _Data:
             return features, "the"
         features = _cast(features, "float32")
         if (mask := self._mask(features)) is not None:
-            count = keras.ops.maximum(keras.ops.sum(mask, axis=1, keepdims=True), 1.0)  # of an empty text too
+            # Not 0 for an empty text either.
+            count = keras.ops.maximum(keras.ops.sum(mask, axis=1, keepdims=True), 1.0)
             return keras.ops.sum(
                 features * (mask / count)[:, :, None], axis=1
             ), "the average over tokens of the"
         return keras.ops.mean(features, axis=tuple(range(1, len(features.shape) - 1))), "the average of the"
 
     def _mask(self, features: keras.KerasTensor) -> keras.KerasTensor | None:
-        """1.0 where the only sequence that is used has a token, [batch, length]; None where there is none."""
+        """1.0 where the only sequence that is used has a token, [batch, length]; None if there is no such
+        sequence.
+        """
         used = [name for name in self._inputs.sequences if name in self._used]
         if len(used) != 1 or len(features.shape) != 3 or features.shape[1] != self.tensors[used[0]].shape[1]:
             return None
@@ -405,10 +411,12 @@ class _Data:
 
 
 def _called(made: keras.Model, make: Callable[[], keras.Model], data: _Data) -> object:
-    """Calls a model that declares no inputs in the first way that it takes; else raises the first's error."""
+    """Calls a model that declares no inputs in the first way that works; if none does, raises the error of
+    the first.
+    """
     failed = []
     for number, call in enumerate(data.calls(made)):
-        model = make() if number else made  # a call that failed leaves a model half built
+        model = make() if number else made  # built again, because a failed call leaves a model half built
         try:
             return call(model)
         except InputError:

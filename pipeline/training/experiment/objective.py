@@ -1,4 +1,4 @@
-"""The objective that a config asks for, and why one cannot be."""
+"""Builds the objective of a config, or says why it cannot."""
 
 import math
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
     """The objective of a run; `statistics` are those of the train split.
 
     Raises:
-      InputError: the label has no classes to smooth or to weight, or other ones; or the column that
-        weighs the examples cannot.
+      InputError: the label has no classes to smooth or to weight, or other classes; or the column cannot
+        weigh the examples.
     """
     label = schema.label
     by_example = example_weights.column(experiment.data.example_weights, schema)
@@ -78,7 +78,9 @@ def _by_example(data: Data, objective: Objective) -> str:
 
 
 def _balanced(label: Label, statistics: SplitStatistics) -> tuple[float, ...]:
-    """All classes weigh the same together, and the mean weight of an example of the train split is 1."""
+    """Weights of classes: the examples of each class have the same total weight, and the mean weight of an
+    example in the train split is 1.
+    """
     measured = statistics.features[label.name].values if label.name in statistics.features else None
     if measured is None or not measured.complete:
         raise _error(_WEIGHTS, (BALANCED,), f"a number for each class: label '{label.name}' was not counted")

@@ -73,13 +73,14 @@ def _warmup(steps: int, part: float, total_steps: int) -> int:
 
 
 def _is_not_decayed(variable: keras.Variable) -> bool:
-    # By its own name: Keras's var_names would leave out whatever has such a word in its layer's name.
+    # This compares the variable's own name: Keras's var_names would leave out every variable whose layer's
+    # name has such a word.
     return variable.path.rsplit("/", 1)[-1] in _NOT_DECAYED
 
 
 _LearningRate = float | keras.optimizers.schedules.LearningRateSchedule
 
-# Those of config.OWN_OPTIMIZERS.
+# The optimizers of config.OWN_OPTIMIZERS.
 _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.optimizers.Optimizer]] = {
     "adamw": lambda args, rate: AdamW(rate, weight_decay=args.weight_decay),
     "adam": lambda args, rate: Adam(rate),
@@ -91,7 +92,8 @@ _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.
 }
 
 
-# What Keras's optimizers do for each replica by itself, or not under a strategy: keys that do it for all.
+# Arguments of Keras's optimizers that would act on each replica separately, or not under a strategy; and the
+# keys that do the same for all replicas.
 _DONE_HERE = {
     "learning_rate": "learning_rate",
     "gradient_accumulation_steps": "train.micro_batches",
@@ -101,7 +103,7 @@ _DONE_HERE = {
 
 
 def _named(args: config_lib.Optimizer, rate: _LearningRate) -> keras.optimizers.Optimizer:
-    """One of keras.optimizers, or what code makes; it gets those of the config's values that it takes."""
+    """One of keras.optimizers, or what code makes; it gets the values of the config that it takes."""
     key, library = "--config.optimizer.name", keras.optimizers
     name, inline = code.call(args.name, key=key)
     if not code.is_named(name) and not hasattr(library, name):
@@ -193,15 +195,16 @@ def _unknown(field: str, received: str, known: tuple[str, ...]) -> InputError:
 # --- Learning rates over a run: a linear warm-up, then one of SCHEDULES.
 
 
-# Parts of the peak, of (progress from the end of the warm-up to the end of the run, 0 … 1; step; warm-up).
+# Fraction of the peak, as a function of the progress (from the end of the warm-up to the end of the run, 0 …
+# 1), the step, and the warm-up.
 _Decay = Callable[[object, object, float], object]
 SCHEDULES: Mapping[str, _Decay] = {
     "constant": lambda progress, step, warmup: ops.ones_like(progress),
     # Loshchilov & Hutter 2017, "SGDR", equation 5, without restarts.
     "cosine": lambda progress, step, warmup: 0.5 * (1.0 + ops.cos(math.pi * progress)),
     "linear": lambda progress, step, warmup: 1.0 - progress,
-    # Vaswani et al. 2017, "Attention Is All You Need", equation 3, with a peak of 1: the last step of the
-    # warm-up has it, and the first one after, as in the other schedules.
+    # Vaswani et al. 2017, "Attention Is All You Need", equation 3, scaled to a peak of 1, which the last step
+    # of the warm-up and the first step after it have, as in the other schedules.
     "rsqrt": lambda progress, step, warmup: ops.sqrt(warmup / ops.maximum(step, warmup)),
 }
 
@@ -210,7 +213,8 @@ SCHEDULES: Mapping[str, _Decay] = {
 class WarmedUp(keras.optimizers.schedules.LearningRateSchedule):
     """The rate of a step, from 0: `peak` * (step + 1) / `warmup` during the warm-up, then the schedule's.
 
-    The first step's rate is above 0, or it would change nothing. `total` is the number of steps of the run.
+    The first step's rate is above 0; otherwise the step would change nothing. `total` is the number of steps
+    of the run.
     """
 
     def __init__(self, schedule: str, *, peak: float, warmup: int, total: int) -> None:
@@ -229,7 +233,9 @@ class WarmedUp(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable("penstock")
 class Following(keras.optimizers.schedules.LearningRateSchedule):
-    """The rate of a step: rises during the warm-up to the first of another schedule, which then begins."""
+    """The rate of a step: during the warm-up it rises to the first rate of another schedule, which then
+    begins.
+    """
 
     def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, *, warmup: int) -> None:
         self.schedule, self.warmup = schedule, warmup
@@ -248,7 +254,7 @@ class Following(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def _factors(rates: Sequence[tuple[str, float]], variables: Sequence[keras.Variable]) -> list[float]:
-    """Returns by what each variable's learning rate is multiplied: the first pattern that matches says it."""
+    """Returns the factor on each variable's learning rate, from the first pattern that matches."""
     factors: dict[int, float] = {}
     for pattern, factor in rates:
         for variable in matching((pattern,), variables, key="optimizer.rates"):
@@ -261,7 +267,7 @@ def _multiply_rates(optimizer: keras.optimizers.Optimizer, factors: Sequence[flo
     update, decay = optimizer.update_step, optimizer._apply_weight_decay
     whole = (
         optimizer.weight_decay
-    )  # read here: replicas are traced in turns, and one would see another's factor
+    )  # read here, because replicas are traced in turns, and one would see another's factor
 
     def update_step(gradient: tf.Tensor, variable: tf.Variable, learning_rate: object) -> None:
         factor = factors[optimizer._get_variable_index(variable)]
@@ -286,16 +292,16 @@ def _multiply_rates(optimizer: keras.optimizers.Optimizer, factors: Sequence[flo
 #
 # The formula is Keras's (Kingma & Ba 2015, the form before section 2.1, with its epsilon):
 #
-#     m += (g − m)(1 − β₁);  v += (g² − v)(1 − β₂);  w −= rate × √(1 − β₂ᵗ) / (1 − β₁ᵗ) × m / (√v + ε)
+# m += (g − m)(1 − β₁);  v += (g² − v)(1 − β₂);  w −= rate × √(1 − β₂ᵗ) / (1 − β₁ᵗ) × m / (√v + ε)
 #
-# An update differs from Keras's by up to 1e-4 of its size: the kernel takes 1 − β₂ in float32. Beside
-# Keras's it saves 5% of the CPU time of `adult_wide_deep.py` (TensorFlow 2.21, 2 cores, measured): 2%
-# because gradients below the norm that they are clipped to are left alone, 1% by one learning rate for all
-# variables.
+# An update differs from Keras's by up to 1e-4 of its size, because the kernel computes 1 − β₂ in float32.
+# Compared with Keras's, it saves 5% of the CPU time of `adult_wide_deep.py` (TensorFlow 2.21, 2 cores,
+# measured): 2% because gradients below the clipping norm are not multiplied, and 1% because the learning rate
+# is computed once for all variables.
 
 
 class _Fused:
-    """Adds the fused update to Keras classes that keep Adam's moments. Not for `amsgrad`."""
+    """Adds the fused update to Keras classes that keep Adam's moments. It is not for `amsgrad`."""
 
     def _clip_gradients(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         # Keras (3.15, measured) multiplies all gradients even where nothing is clipped, by 1.
@@ -305,12 +311,14 @@ class _Fused:
         return tf.cond(
             norm <= self.global_clipnorm,
             lambda: list(gradients),
-            # One that is not finite comes here, and makes all of them so, as Keras does.
+            # A norm that is not finite comes here, and makes all gradients not finite, as in Keras.
             lambda: tf.clip_by_global_norm(gradients, self.global_clipnorm, use_norm=norm)[0],
         )
 
     def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
-        """The rate within `update_step`: Keras (3.15, measured) computes it anew for each variable."""
+        """Does nothing: `update_step` applies the decay. Keras (3.15, measured) computes the rate again for
+        each variable.
+        """
 
     def _backend_update_step(
         self,
@@ -329,7 +337,8 @@ class _Fused:
         """Changes the variable; `gradient` is dense, of its shape, and already summed over replicas.
 
         Args:
-          learning_rate: with the moments' bias corrected, and times the weight decay; float32 [].
+          learning_rate: two float32 []: the rate with the correction of the moments' bias, and the rate times
+            the weight decay.
         """
         corrected, decay = (tf.cast(each, variable.dtype) for each in learning_rate)
         if self.weight_decay and self._use_weight_decay(variable):
@@ -340,7 +349,7 @@ class _Fused:
             var=variable.handle,
             m=self._momentums[index].value.handle,
             v=self._velocities[index].value.handle,
-            beta1_power=tf.zeros([], variable.dtype),  # `corrected` has both
+            beta1_power=tf.zeros([], variable.dtype),  # `corrected` includes both corrections
             beta2_power=tf.zeros([], variable.dtype),
             lr=corrected,
             beta1=self.beta_1,
@@ -350,9 +359,9 @@ class _Fused:
         )
 
 
-# Named as Keras's: their variables are called after the class, in checkpoints too.
+# They have the names of Keras's classes, because variables are named after the class, in checkpoints too.
 class Adam(_Fused, keras.optimizers.Adam):
-    """`keras.optimizers.Adam`, one kernel a variable."""
+    """`keras.optimizers.Adam`, with one kernel for each variable."""
 
 
 class AdamW(_Fused, keras.optimizers.AdamW):

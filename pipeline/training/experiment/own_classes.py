@@ -1,7 +1,8 @@
 """Classes that a config names besides its model: callbacks and observers of a user's own.
 
-They are found by `package.module:Class`, as losses and metrics are. Another digest does not end a run that
-goes on, as a corrected mistake has to reach it; the run says so, and is no longer exact.
+They are found by `package.module:Class`, as losses and metrics are. If the digest differs when a run
+continues, the run does not end, because a corrected mistake must reach it. The run reports it, and is no
+longer exact.
 """
 
 import dataclasses
@@ -24,11 +25,12 @@ _KEYS = ("class_name", "config")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OwnCallbackCode:
-    """What run.json says of a callback.
+    """The entry of run.json about a callback.
 
     Attributes:
-      exact: whether a run that was killed goes on as if it had not been, as far as this callback goes.
-      why_not: empty where it is.
+      exact: whether a killed run continues, as far as this callback is concerned, as if it had not been
+        killed.
+      why_not: the reason why it does not; empty if it does.
       code: the version of its package, or the file and its digest.
     """
 
@@ -44,14 +46,14 @@ class OwnCallbackCode:
 def of_callbacks(
     specs: Sequence[Mapping], before: Sequence[Mapping], *, place: Place
 ) -> tuple[OwnCallbackCode, ...]:
-    """Imports the callbacks that are a user's own, and says what a kill does to them.
+    """Imports the user's own callbacks, and says what a kill does to them.
 
     Args:
-      before: what run.json holds of them, where the run goes on.
-      place: where their code is looked for.
+      before: the entries of run.json about them, if the run continues.
+      place: the place where their code is looked for.
 
     Raises:
-      InputError: a class is not there or is no Keras callback, or does not take its arguments.
+      InputError: a class is not there or is not a Keras callback, or does not take its arguments.
     """
     known = {each["class_name"]: each for each in before}
     return tuple(
@@ -68,7 +70,7 @@ def make_callback(spec: Mapping, *, place: Place) -> keras.callbacks.Callback:
 
 
 def make(found: Callable[..., object], spec: Mapping, *, key: str) -> object:
-    """Calls a class with the config of its spec; raises InputError where that fails, without its secrets."""
+    """Calls a class with the config of its spec; raises an InputError without its secrets if that fails."""
     try:
         return found(**(spec.get("config") or {}))
     except InputError:
@@ -80,13 +82,15 @@ def make(found: Callable[..., object], spec: Mapping, *, key: str) -> object:
         raise InputError(
             f"{key}={spec['class_name']}",
             received=f"{type(error).__name__}: {said}",
-            expected="a class that can be made with what stands in its config",
+            expected="a class that can be made with its config",
             action=f"Correct its config{where}.",
         ) from error
 
 
 def find(spec: Mapping, base: type, *, key: str, what: str, place: Place) -> Callable[..., object]:
-    """Imports the class of a spec; raises InputError where it is none of `base`, which `what` describes."""
+    """Imports the class of a spec; raises InputError if it is not a subclass of `base`, which `what`
+    describes.
+    """
     name, arguments = spec["class_name"], spec.get("config") or {}
     found = code_lib.resolve(name, key=key, place=place)
     if not (isinstance(found, type) and issubclass(found, base)):
@@ -101,7 +105,7 @@ def find(spec: Mapping, base: type, *, key: str, what: str, place: Place) -> Cal
 
 
 def require_spec(number: int, spec: object, *, key: str, example: str) -> None:
-    """Raises InputError unless a spec is {"class_name": …, "config": {…}}, the config left out or not."""
+    """Raises InputError unless a spec is {"class_name": …, "config": {…}}; the config may be left out."""
     thing, shape = f"{key}[{number}]", f"a dict such as {example}"
     if not isinstance(spec, Mapping) or not isinstance(spec.get("config") or {}, Mapping):
         raise InputError(thing, received=_kind(spec), expected=shape, action="Correct it.")
@@ -137,7 +141,9 @@ def _why_not_exact(found: type, code: Mapping, before: Mapping) -> str:
 
 
 def _require_not_of_keras(key: str, name: str, found: type) -> None:
-    """Raises InputError for a class of Keras's own: it is taken, or refused, by its bare name."""
+    """Raises InputError for a class of Keras: such a class is accepted or refused by its name without a
+    module.
+    """
     own_name = found.__name__
     if getattr(keras.callbacks, own_name, None) is not found:
         return

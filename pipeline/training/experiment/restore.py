@@ -32,11 +32,11 @@ from pipeline.training.tasks.objective import Objective
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KnownRun:
-    """What a run's model is built from."""
+    """Everything from which a run's model is built."""
 
     preprocess: Preprocess
     schema: Schema
-    statistics: SplitStatistics  # that preprocessing was built from
+    statistics: SplitStatistics  # statistics from which preprocessing was built
     experiment: Experiment
     record: RunRecord
     workdir: Workdir
@@ -49,10 +49,11 @@ class KnownRun:
     def new_model(
         self, precision: Precision | None = None, *, with_first_weights: bool = False
     ) -> keras.Model:
-        """Builds the model; None: in the run's own precision.
+        """Builds the model. `precision` None means the run's own.
 
         Args:
-          with_first_weights: those that training began with, whose file must be there if one gave them.
+          with_first_weights: whether it has the weights with which training began; if a file gave them, it
+            must exist.
         """
         args = self.experiment.model
         return build_model(
@@ -70,15 +71,15 @@ class RestoredRun(KnownRun):
 
     model: keras.Model
     step: int
-    choice: str  # which checkpoint was taken, in words
-    damaged: tuple[str, ...]  # checkpoints that would have been taken, and why they could not be read
+    choice: str  # a description of the checkpoint that was taken
+    damaged: tuple[str, ...]  # checkpoints that would have been taken, and why they cannot be read
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reading:
     """The checkpoints of a run, each of which gives its weights to one model."""
 
-    averages: Averages | None  # of the model's weights, if the run keeps some
+    averages: Averages | None  # averages of the model's weights, if the run keeps them
     kept: Kept
     checkpoints: Checkpoints
 
@@ -124,10 +125,10 @@ def reading(
     preprocess: Preprocess,
     strategy: tf.distribute.Strategy | None = None,
 ) -> Reading:
-    """The checkpoints of `run`, for a model like its own, whose preprocessing answers for its golden records.
+    """The checkpoints of `run`, for a model like its own; `preprocess` prepares the golden records.
 
     Args:
-      strategy: that of the model; None: TensorFlow's default. Call it in the strategy's scope.
+      strategy: strategy of the model; None: TensorFlow's default. Call it in the strategy's scope.
     """
     experiment, schema = parse(record.config), schema_lib.load(run.schema)
     inputs = golden.inputs(run.golden, schema, preprocess)
@@ -153,7 +154,8 @@ def restore_model(
     Args:
       up_to: the most steps that the checkpoint may have; None: any.
       checkpoint: `last`, `best` or a step; empty: the best where the run keeps one, else the last.
-      averaged: take the averages of the weights, if the run keeps some, else those that are trained.
+      averaged: whether to take the averages of the weights, if the run keeps them, instead of the trained
+        weights.
 
     Raises:
       InputError: there is no run, or no such checkpoint, or all are damaged, or the model's predictions of

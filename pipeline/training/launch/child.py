@@ -1,4 +1,4 @@
-"""A command of this project that runs for another one: it writes to a log, and ends when its parent does."""
+"""Runs a command of this project for another one: it writes to a log, and ends when its parent does."""
 
 import pathlib
 import signal
@@ -8,22 +8,23 @@ from collections.abc import Callable, Sequence
 
 from pipeline.base.errors import EXIT_TRY_AGAIN
 
-_MEMBER = "pipeline.training.launch.member"  # a process that ends with the one that started it
+_MEMBER = "pipeline.training.launch.member"  # module of a process that ends with the one that started it
 _SECONDS_BETWEEN_LOOKS = 0.2
 _ERROR = "error: "
-_OF_SIGNALS = 128  # exit codes from here on: a command that heard a signal, or lost a worker, and can go on
+# Exit codes from here on mean that a command got a signal, or lost a worker, and can continue.
+_OF_SIGNALS = 128
 _LAST_LINES = 20
 
 
 def run(command: Sequence[str], *, log: pathlib.Path, came: Callable[[], int] = lambda: 0) -> int:
     """Runs a module to its end; returns the exit code, 0 where all is well, negative for a signal.
 
-    A signal to this process is passed on, so that the child can save what it has. Where this process is
-    killed, the child is, too.
+    A signal to this process is passed on, so that the child can save what it has. If this process is killed,
+    so is the child.
 
     Args:
-      command: as behind `python -m`.
-      log: takes what it prints, behind what is there.
+      command: the arguments of `python -m`.
+      log: file to which its output is appended.
       came: function () → number of the signal that this process was sent, or 0.
     """
     with log.open("ab") as file:
@@ -32,7 +33,7 @@ def run(command: Sequence[str], *, log: pathlib.Path, came: Callable[[], int] = 
             stdin=subprocess.PIPE,
             stdout=file,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C comes from here, once
+            start_new_session=True,  # Ctrl-C reaches it from here, and only once
         )
         try:
             return _ended(process, came)
@@ -43,7 +44,7 @@ def run(command: Sequence[str], *, log: pathlib.Path, came: Callable[[], int] = 
 
 
 def why_failed(code: int, *, log: pathlib.Path) -> str:
-    """The line with which the child ended, or its exit code."""
+    """The last line of the child, or its exit code."""
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"
     lines = log.read_text(errors="replace").splitlines()
@@ -52,7 +53,9 @@ def why_failed(code: int, *, log: pathlib.Path) -> str:
 
 
 def may_succeed_later(code: int) -> bool:
-    """Returns whether the same command may succeed later: it said so, or a signal or lost worker ended it."""
+    """Returns whether the same command may succeed later: it said so, or a signal or a lost worker ended
+    it.
+    """
     return code == EXIT_TRY_AGAIN or was_killed(code)
 
 
@@ -62,7 +65,7 @@ def was_killed(code: int) -> bool:
 
 
 def _ended(process: subprocess.Popen, came: Callable[[], int]) -> int:
-    """The exit code, when it is there."""
+    """Waits for the exit code and returns it."""
     sent = 0
     while True:
         try:

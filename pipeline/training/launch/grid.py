@@ -10,16 +10,16 @@ from pipeline.base.errors import InputError
 
 _EXAMPLE = "--sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'"
 _MOST_POINTS = 1_000
-_LONGEST_NAME = 120  # of a directory, in characters; file systems take 255 bytes
+_LONGEST_NAME = 120  # characters of a directory's name; file systems take 255 bytes
 _NOT_IN_NAMES = re.compile(r"[^\w.=,()+-]", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Point:
-    """A combination of values, which one run of a sweep gets beside the command line.
+    """A combination of values, which one run of a sweep gets in addition to the command line.
 
     Attributes:
-      values: what is written behind `--config.KEY=`, by key.
+      values: the text after `--config.KEY=`, by key.
     """
 
     values: Mapping[str, str]
@@ -30,7 +30,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        """The name of the run's directory; another for every point."""
+        """The name of the run's directory, which differs for every point."""
         text = ",".join(f"{key}={value}" for key, value in self.values.items())
         plain = _NOT_IN_NAMES.sub("_", text)
         if plain == text and len(plain) <= _LONGEST_NAME:
@@ -39,7 +39,9 @@ class Point:
 
 
 def points(text: str) -> tuple[Point, ...]:
-    """The combinations, the last key's values changing fastest; raises InputError for other text."""
+    """The combinations, the last key's values changing fastest; raises InputError if the text has another
+    form.
+    """
     values = _values(text)
     keys = tuple(values)
     found = tuple(
@@ -65,7 +67,7 @@ def check_given_once(argv: Sequence[str], swept: Point) -> None:
                 f"--config.{key}",
                 received="a value, and several in --sweep",
                 expected="one of the two",
-                action="Leave one of them away.",
+                action="Leave out one of them.",
             )
 
 
@@ -88,7 +90,7 @@ def _values(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def _listed(text: str) -> list[str]:
-    """Splits at commas outside of brackets: (64,32),((1,2),3) are two values."""
+    """Splits at commas outside brackets: (64,32),((1,2),3) are two values."""
     values, depth = [""], 0
     for character in text:
         depth += (character in "([") - (character in ")]")

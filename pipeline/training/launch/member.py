@@ -20,13 +20,16 @@ _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def end_with_launcher(launcher: int) -> None:
-    """Kills this process when the launcher ends, however that ends: it alone holds the pipe's other end.
+    """Kills this process when the launcher ends, in whatever way: only the launcher holds the pipe's other
+    end.
 
     Args:
       launcher: a file descriptor of the pipe. Nothing is ever written to it.
     """
-    ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)  # at once, even where this process is stopped
-    threading.Thread(target=_end_after, args=[launcher], daemon=True).start()  # it may be dead already
+    # Kills at once, even while this process is stopped.
+    ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)
+    # The launcher may be dead already.
+    threading.Thread(target=_end_after, args=[launcher], daemon=True).start()
 
 
 def _end_after(launcher: int) -> None:

@@ -1,4 +1,4 @@
-"""Runs a sweep: each run that is not there yet, one after another; then their results."""
+"""Runs a sweep: runs each trial that is missing, one after another; then shows the results."""
 
 import contextlib
 import csv
@@ -34,8 +34,9 @@ class Trial:
 
     Attributes:
       workdir: the run's working directory.
-      config: as this run's run.json has it.
-      warm_start: working directory of the run whose weights it begins with; None: it begins from scratch.
+      config: the config in this run's run.json.
+      warm_start: working directory of the run whose weights are its first weights; None: it begins from
+        scratch.
     """
 
     point: Point
@@ -48,7 +49,7 @@ class Trial:
         return self.workdir.path.with_name(f"{self.workdir.path.name}.log")
 
     def is_finished(self, *, dataset_digest: str) -> bool:
-        """Returns whether the run is there and finished, with this config and its datasets."""
+        """Returns whether the run exists and is finished, with this config and these datasets."""
         record = run_record.read(self.workdir.run)
         return bool(
             record
@@ -61,20 +62,23 @@ class Trial:
         )
 
     def _has_mixture(self, digests: Sequence[str]) -> bool:
-        """Returns whether the mixture is of those; the run itself reports a dataset that cannot be opened."""
+        """Returns whether the mixture has datasets with these digests; the run itself reports one that cannot
+        be opened.
+        """
         with contextlib.suppress(InputError):
             opened = (open_window([directory]) for directory, *_ in self.config["mixture"])
             return [each.manifest.digest for each in opened] == list(digests)
         return False
 
     def train(self, command: Sequence[str], *, came: Callable[[], int]) -> int:
-        """Trains to the end, or goes on with what is there; returns the exit code, 0 where all is well.
+        """Trains to the end, from the last checkpoint if there is one; returns the exit code, 0 where all is
+        well.
 
-        A signal to this process is passed on, and the run saves before it ends. Where this process is killed,
-        the run is, too: the next command goes on with its last checkpoint.
+        A signal to this process is passed on, and the run saves before it ends. If this process is killed, so
+        is the run; the next command continues from its last checkpoint.
 
         Args:
-          command: that of the sweep, as behind `python -m`.
+          command: the command of the sweep, as arguments of `python -m`.
           came: function () → number of the signal that this process was sent, or 0.
         """
         own = (f"--workdir={self.workdir.path}", *self.point.flags)
@@ -96,14 +100,14 @@ class Trial:
 
 
 def _without(command: Sequence[str], names: Set[str]) -> Iterator[str]:
-    """Yields a command without some of its flags: one that is there twice would end it."""
+    """Yields a command without some of its flags: a flag that is given twice would end it."""
     arguments = iter(command)
     for argument in arguments:
         name, equals, _ = argument.lstrip("-").partition("=")
         if not argument.startswith("-") or name not in names:
             yield argument
         elif not equals:
-            next(arguments, None)  # `--sweep VALUE`
+            next(arguments, None)  # skips the value of `--sweep VALUE`
 
 
 # --- The results: a table on the terminal, the best first, and sweep.csv.
@@ -112,18 +116,18 @@ def _without(command: Sequence[str], names: Set[str]) -> Iterator[str]:
 if TYPE_CHECKING:
     from pipeline.training.tasks.task import Metric
 
-SEED = "seed"  # the key of the config over whose values a mean is taken
+SEED = "seed"  # the key of the config over whose values means are taken
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """One run.
+    """One run of a sweep.
 
     Attributes:
-      values: by key of the config, as they were asked for.
-      numbers: by name, such as val_auc; none where the run failed.
+      values: requested values by key of the config.
+      numbers: metrics by name, such as val_auc; empty if the run failed.
       seconds: wall time of training.
-      failed: why there are no numbers; empty where the run is finished.
+      failed: the reason why there are no numbers; empty if the run is finished.
     """
 
     values: Mapping[str, str]
@@ -134,11 +138,11 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Runs that differ in their seed alone.
+    """Runs that differ only in their seed.
 
     Attributes:
-      means, deviations: by name; the deviation is that of a sample (n - 1), 0 where there is one run, NaN
-        where a number is not finite.
+      means, deviations: values by name; the deviation is that of a sample (n - 1), 0 for a single run, NaN if
+        a number is not finite.
     """
 
     values: Mapping[str, str]
@@ -149,7 +153,7 @@ class Summary:
 
 
 def csv_text(rows: Sequence[Row]) -> str:
-    """A line a run: its values, its numbers, the seconds of training, and why it failed."""
+    """A line for each run: its values, its numbers, the seconds of training, and why it failed."""
     keys, names = _union(row.values for row in rows), _union(row.numbers for row in rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -161,9 +165,9 @@ def csv_text(rows: Sequence[Row]) -> str:
 
 
 def ranked_trials(rows: Sequence[Row], label: Label) -> tuple[Summary, ...]:
-    """Runs that differ in their seed brought together; the best by the validation first, failed ones last.
+    """Puts runs that differ in their seed together; the best by the validation comes first, failed ones last.
 
-    Just before the failed ones come those whose number is NaN, or is not there.
+    Runs whose number is NaN or missing come just before the failed ones.
     """
     name, sign = _ranking(label)
 
@@ -192,13 +196,13 @@ def table_lines(summaries: Sequence[Summary], label: Label) -> list[str]:
 
 
 def _ranking(label: Label) -> tuple[str, int]:
-    """The number to compare by, and -1 where more is better, else 1."""
+    """The number by which runs are compared, and -1 if more is better, else 1."""
     metric = _metrics(label)[0]
     return f"val_{metric.key}", -1 if metric.is_higher_better else 1
 
 
 def _metrics(label: Label) -> "tuple[Metric, ...]":
-    # Imported here: the runs have ended, and seconds no longer count.
+    # Imported here, because seconds no longer count after the runs have ended.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
     from pipeline.training.tasks.registry import task_of
 
@@ -248,7 +252,7 @@ def _number(value: float) -> str:
 
 
 def _union(mappings: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
-    """All keys, in the order in which they come up."""
+    """All keys, in the order in which they first occur."""
     return tuple(dict.fromkeys(key for mapping in mappings for key in mapping))
 
 
@@ -269,12 +273,13 @@ def run(
     Repeating it trains what is missing or unfinished. A run that fails does not end the others.
 
     Args:
-      config_of: function of a point → the config of its run, as run.json would have it.
-      command: the command line, as behind `python -m`.
-      warm_start: working directory of the run whose weights all runs begin with.
+      config_of: function from a point to the config of its run, in the form of run.json.
+      command: the command line, as arguments of `python -m`.
+      warm_start: working directory of the run that gives all runs their first weights.
 
     Raises:
-      InputError: a point's values do not fit the config; `root` is a single run's; or runs failed.
+      InputError: a point's values do not fit the config; `root` is the directory of a single run; or runs
+        failed.
       Interrupted: a signal ended it, after the run under way had saved.
     """
     check_given_once(command, points[0])
@@ -313,7 +318,7 @@ def _train_all(trials: Sequence[Trial], *, dataset: Dataset, command: Sequence[s
 
 
 def _row(trial: Trial, *, digest: str, command: Sequence[str], came: Callable[[], int]) -> Row:
-    """Returns the result of a run, which trains first if it has not."""
+    """Returns the result of a run; trains it first if it is not finished."""
     code = 0 if trial.is_finished(dataset_digest=digest) else trial.train(command, came=came)
     if number := came():
         raise Interrupted(number, "the run under way was saved; the same command goes on with it")

@@ -1,4 +1,4 @@
-"""Starts the processes of `--workers=N`, shows what their chief shows, and ends all when one fails."""
+"""Starts the processes of `--workers=N`, shows the output of their chief, and ends all when one fails."""
 
 import contextlib
 import json
@@ -23,13 +23,14 @@ from pipeline.base.errors import EXIT_BAD_INPUT, InputError, answer
 
 _MEMBER = "pipeline.training.launch.member"
 _HERE = "localhost"
-# A key of TF_CONFIG that TensorFlow leaves to who starts a cluster: "cloud" on Vertex AI.
+# Value of a key of TF_CONFIG that TensorFlow leaves to the program that starts a cluster: "cloud" on Vertex
+# AI.
 _ENVIRONMENT = "penstock --workers"
 CLUSTER = "TF_CONFIG"
 
 
 class Worker:
-    """A process; number 0 is the chief, whose output a user sees.
+    """A worker process; number 0 is the chief, whose output the user sees.
 
     Attributes:
       address: HOST:PORT, at which the others reach it.
@@ -40,19 +41,19 @@ class Worker:
         self.number, self.address, self.errors = number, address, errors
         self._process = process
         self.pid = process.pid
-        self.ended = os.pidfd_open(process.pid)  # readable when it has
+        self.ended = os.pidfd_open(process.pid)  # readable when the process has ended
 
     @property
     def code(self) -> int | None:
-        """Exit code, minus a signal's number where one killed it; None while it runs."""
+        """Exit code, or minus the number of the signal that killed it; None while it runs."""
         return self._process.poll()
 
     def send(self, number: int) -> None:
-        """Sends a signal, if it still runs."""
+        """Sends a signal, if the process still runs."""
         self._process.send_signal(number)
 
     def close(self) -> None:
-        """Ends it if it has not ended."""
+        """Ends the process if it has not ended."""
         self._process.kill()
         self._process.wait()
         os.close(self.ended)
@@ -68,7 +69,7 @@ def is_member() -> bool:
 
 @contextlib.contextmanager
 def running_workers(workers: int, command: Sequence[str]) -> Iterator[list[Worker]]:
-    """Runs `command`, the module first, in `workers` processes; none is left after the block."""
+    """Runs `command`, which begins with the module, in `workers` processes; none is left after the block."""
     addresses = _free_addresses(workers)
     alive, held = os.pipe()
     found: list[Worker] = []
@@ -92,7 +93,7 @@ def _start(number: int, addresses: Sequence[str], command: Sequence[str], *, ali
         stdin=alive,
         stdout=None if is_chief else subprocess.DEVNULL,
         stderr=subprocess.PIPE if is_chief else errors,
-        process_group=0,  # Ctrl-C comes from the launcher, once
+        process_group=0,  # the launcher sends Ctrl-C, and only once
     )
     return Worker(number, addresses[number], process, errors=errors or process.stderr)
 
@@ -108,16 +109,16 @@ def _cluster(addresses: Sequence[str], number: int) -> str:
 
 
 def _free_addresses(count: int) -> list[str]:
-    # All are open at once, so that they differ.
+    # All ports are open at once, so that they differ.
     with contextlib.ExitStack() as open_ones:
         servers = [open_ones.enter_context(socket.create_server((_HERE, 0))) for _ in range(count)]
         return [f"{_HERE}:{server.getsockname()[1]}" for server in servers]
 
 
 _SECONDS_BETWEEN_LOOKS = 0.2
-_LOST = 138  # of engine/cluster.py, which imports TensorFlow
-# Until those that are left are killed. TensorFlow tells them of a failure within 11 s, and all at once; then
-# a checkpoint that the chief is writing becomes whole.
+_LOST = 138  # EXIT_LOST_WORKER of engine/cluster.py, which imports TensorFlow
+# Time after which the remaining workers are killed. TensorFlow tells all of them about a failure within 11 s;
+# after that the chief completes a checkpoint that it is writing.
 _SECONDS_TO_END = 20.0
 _SECONDS_AFTER_TOLD = 8.0
 _ASKED_TO_STOP = {signals.exit_code(number): number for number in signals.SIGNALS}
@@ -129,7 +130,7 @@ def train(workers: int, command: Sequence[str]) -> int:
     A signal to this process, or to one of them, reaches all.
 
     Args:
-      command: a module, as behind `python -m`, and its command line.
+      command: a module, as `python -m` takes it, and its command line.
 
     Raises:
       Interrupted: a signal ended the run.
@@ -143,7 +144,7 @@ class Watch:
 
     Args:
       came: function () → number of the signal that this process was sent, or 0.
-      clock: seconds, from any start.
+      clock: function that gives seconds, from any start.
     """
 
     def __init__(
@@ -156,12 +157,12 @@ class Watch:
         self._workers, self._came, self._clock = workers, came, clock
         self._chief = workers[0]
         self._errors = ChiefErrors(self._chief.errors)
-        self._sent = 0  # the signal that all were sent
+        self._sent = 0  # the signal that was sent to all workers
         self._failed: Worker | None = None
         self._deadline = float("inf")
 
     def to_the_end(self) -> int:
-        """Returns when no worker runs any more; the exit code. Raises Interrupted after a signal."""
+        """Waits until no worker runs any more; returns the exit code. Raises Interrupted after a signal."""
         while running := [worker for worker in self._workers if worker.code is None]:
             self._look(running)
             self._pass_on(self._came())
@@ -177,7 +178,7 @@ class Watch:
         return self._conclude()
 
     def _look(self, running: Sequence[Worker]) -> None:
-        """Waits until something happens, but not long; shows what the chief writes meanwhile."""
+        """Waits until something happens, but not long; shows what the chief writes in the meantime."""
         watched = [worker.ended for worker in running] + self._errors.open_ones
         readable, _, _ = select.select(watched, [], [], _SECONDS_BETWEEN_LOOKS)
         if self._errors.descriptor in readable:
@@ -186,11 +187,12 @@ class Watch:
     def _pass_on(self, number: int) -> None:
         if number and not self._sent:
             self._sent = number
-            # Whatever it was: a SIGTERM is lost while TensorFlow waits for the others (2.21, measured).
+            # SIGINT is sent whatever the signal was: SIGTERM is lost while TensorFlow waits for other workers
+            # (2.21, measured).
             self._send(signal.SIGINT)
 
     def _note_failure(self) -> None:
-        """Keeps the first that failed: the others fail because it did."""
+        """Records the first worker that failed: the others fail because it did."""
         failed = [worker for worker in self._workers if worker.code]
         if failed and not self._failed:
             self._failed = min(failed, key=_rank)
@@ -202,7 +204,7 @@ class Watch:
 
     def _conclude(self) -> int:
         failed = self._failed
-        if not self._chief.code or not failed:  # what a run leaves, its chief writes
+        if not self._chief.code or not failed:  # the chief writes what a run leaves
             return 0
         if self._sent and failed.code in (*_ASKED_TO_STOP, -signal.SIGINT, -signal.SIGKILL, _LOST):
             raise Interrupted(self._sent, self._errors.reason())
@@ -210,10 +212,10 @@ class Watch:
 
 
 def _rank(worker: Worker) -> tuple[int, int]:
-    """Ranks workers that failed at once: the one with the least is the reason.
+    """Ranks workers that failed at the same time: the one with the lowest rank is the reason.
 
-    Bad input and `kill -9` are nobody's doing. An abort may come after another one's traceback, as TensorFlow
-    ends badly then.
+    Bad input and `kill -9` are never caused by another worker. An abort may follow from another worker's
+    failure, because TensorFlow then ends badly.
     """
     ranks = {-signal.SIGKILL: 0, EXIT_BAD_INPUT: 1, 1: 2, _LOST: 4}
     return ranks.get(worker.code, 3), worker.number
@@ -225,9 +227,9 @@ def _content(worker: Worker) -> bytes:
 
 
 def _tell(worker: Worker, written: bytes) -> int:
-    """Shows why a worker failed; returns the exit code of all."""
+    """Shows why a worker failed; returns the exit code of the whole command."""
     os.write(sys.stderr.fileno(), written)
-    if worker.code in (EXIT_BAD_INPUT, _LOST) and written:  # that is a line
+    if worker.code in (EXIT_BAD_INPUT, _LOST) and written:  # its last line says why
         return worker.code
     how = signal.Signals(-worker.code).name if worker.code < 0 else f"exit code {worker.code}"
     answer(
@@ -250,13 +252,15 @@ _SIZE = 1 << 16
 
 
 class ChiefErrors:
-    """Relays a pipe. From a line on that tells of an end all is held: another worker's may be the reason."""
+    """Relays a pipe. From the first line about an end, it holds everything back: another worker may be the
+    reason.
+    """
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self.descriptor = pipe.fileno()
         os.set_blocking(self.descriptor, False)
         self._is_open = True
-        self._unfinished = b""  # a line
+        self._unfinished = b""  # the start of a line
         self.held = b""
 
     @property
@@ -277,7 +281,7 @@ class ChiefErrors:
         self._unfinished = b""
 
     def reason(self) -> str:
-        """Returns what the chief said of being interrupted, for the command's last line; prints the rest."""
+        """Returns what the chief said about an interruption, for the command's last line; prints the rest."""
         lines = self.held.decode(errors="replace").splitlines()
         said = [line.removeprefix(_INTERRUPTED) for line in lines if line.startswith(_INTERRUPTED)]
         for line in lines:
@@ -294,11 +298,11 @@ class ChiefErrors:
             os.write(sys.stderr.fileno(), line)
 
 
-# --- Checks of `--workers=N` beside the other flags and on this machine.
+# --- Checks `--workers=N` against the other flags and this machine.
 
 
 _STRATEGIES = ("auto", "multi_worker")
-# On Linux with NVIDIA's driver.
+# Exists on Linux with NVIDIA's driver.
 _GPU = pathlib.Path("/dev/nvidia0")
 # The memory of a process with TensorFlow and a small model (2.21: 0.7 to 0.8 GiB, measured).
 _WORKER_BYTES = 700 << 20
@@ -309,8 +313,8 @@ def check_workers(workers: int, *, strategy: str, replicas: int, global_batch: i
 
     Args:
       workers: 2 or more.
-      strategy: of --strategy.
-      replicas: of all workers.
+      strategy: value of --strategy.
+      replicas: number of replicas of all workers.
     """
     flag = f"--workers={workers}"
     if os.environ.get(CLUSTER):
@@ -318,14 +322,14 @@ def check_workers(workers: int, *, strategy: str, replicas: int, global_batch: i
             flag,
             received=f"environment variable {CLUSTER} too, which names a cluster",
             expected="one of the two",
-            action=f"Leave --workers away to be a worker of that cluster, or unset {CLUSTER}.",
+            action=f"Leave out --workers to be a worker of that cluster, or unset {CLUSTER}.",
         )
     if strategy not in _STRATEGIES:
         raise InputError(
             flag,
             received=f"--strategy={strategy} too, which is for one process",
             expected=f"--strategy={' or '.join(_STRATEGIES)}",
-            action="Leave one of the two away.",
+            action="Leave out one of the two.",
         )
     if _GPU.exists():
         raise InputError(

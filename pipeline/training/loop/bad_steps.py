@@ -1,12 +1,12 @@
 """Handles steps whose loss or gradient is infinite or not a number.
 
     stop       ends the run, and names the records.
-    skip       changes nothing in that step. Needs a look at every gradient.
+    skip       changes nothing in that step. It needs a check of every gradient.
     roll_back  takes the weights of the newest checkpoint and goes on with the next batch: those of the steps
                since that checkpoint are passed over, as Chowdhery et al. 2022 (PaLM, section 5.1) do.
 
-Skipping and rolling back follow from data and state alone, and what was done is saved in the next checkpoint.
-So a run that is killed ends as one that is not.
+Skipping and rolling back depend only on data and state, and what was done is saved in the next checkpoint. So
+a run that is killed ends like a run that is not.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ TRAIN_OTHERWISE = (
 
 
 class NotFiniteError(InputError):
-    """A number of the run is infinite or not a number."""
+    """Raised where a number of the run is infinite or not a number."""
 
 
 def not_finite(thing: str, received: object, *, newest: int) -> NotFiniteError:
@@ -33,7 +33,7 @@ def not_finite(thing: str, received: object, *, newest: int) -> NotFiniteError:
 
     Args:
       thing: what is not finite, and after which step.
-      newest: step of the newest checkpoint, which is from before; 0: there is none.
+      newest: step of the newest checkpoint, which was saved earlier; 0: there is none.
     """
     return NotFiniteError(
         thing,
@@ -61,7 +61,7 @@ class Attribution:
     """The records of a bad step that are at fault."""
 
     text: str
-    is_certain: bool  # a loss of theirs is not finite though the weights are
+    is_certain: bool  # whether their loss is not finite although the weights are
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,10 +69,11 @@ class Guard:
     """A run's policy, and the functions that name records and report events.
 
     Args:
-      allowed: bad steps, or times to roll back, after which the run ends in any case.
-      attribution: function of (a step, whether the weights are spoiled, so that the initial ones count).
-      tell: receives what was done, and a line on it.
-      workdir: of the run, for commands that are advised.
+      allowed: number of bad steps, or of times to roll back; one more ends the run.
+      attribution: function of (a step, whether its weights are spoiled, so that the initial ones are used
+        instead).
+      tell: receives what was done, and a line about it.
+      workdir: working directory of the run, for commands in the advice.
     """
 
     policy: Policy = "stop"
@@ -90,7 +91,9 @@ def skipped(step: int, attribution: Attribution) -> tuple[Event, str]:
 
 
 def rolled_back(step: int, *, to: int, until: int, attribution: Attribution) -> tuple[Event, str]:
-    """Returns both for a run that took the weights of checkpoint `to`, and goes on as step `until`."""
+    """Returns the event and the line of a run that took the weights of checkpoint `to`, and continues at step
+    `until`.
+    """
     event = {"step": step, "did": "rolled back", "to": to, "until": until}
     line = f"rolled back to the weights of step {to:,}, and on with the batch of step {until:,}"
     return event, f"{line}: {_named(step, attribution)}"
@@ -112,7 +115,7 @@ def stopped(step: int, attribution: Attribution, *, newest: int, workdir: str) -
 
 
 def too_many(events: Sequence[Event], *, allowed: int, newest: int) -> NotFiniteError:
-    """The error that ends a run with more bad steps than are allowed."""
+    """The error that ends a run with more bad steps than allowed."""
     steps = ", ".join(f"{event['step']:,}" for event in events)
     return NotFiniteError(
         f"steps {steps}",
@@ -134,7 +137,7 @@ def _named_only(attribution: Attribution) -> str:
 
 
 class Watch:
-    """One process's watch over its steps; `events` is what was done since the run began."""
+    """One process's watch over its steps; `events` lists what was done since the run began."""
 
     def __init__(self, guard: Guard, checkpoints: Checkpoints) -> None:
         self._guard = guard
@@ -147,7 +150,8 @@ class Watch:
         self._first, self.events = step, list(events)
 
     def evaluated(self, tally: Tally, stop: int) -> tuple[Tally, Mapping | None]:
-        """Returns what counts of the steps before `stop`; and the session to go on from, if rolled back.
+        """Returns the tally of the steps before `stop` that count; and the session to continue from, if it
+        rolled back.
 
         Raises:
           NotFiniteError: the run ends.
@@ -166,10 +170,10 @@ class Watch:
         """Takes the weights of the newest checkpoint as those of `stop`; returns the session saved there.
 
         Raises:
-          NotFiniteError: rolling back is not asked for, or there is no checkpoint.
+          NotFiniteError: rolling back is not the policy, or there is no checkpoint.
         """
         self._checkpoints.finish()
-        # Restored in any case: the weights that the model holds now can evaluate no record.
+        # The checkpoint is restored in any case, because the present weights cannot evaluate any record.
         taken, saved = self._checkpoints.restore() if self._checkpoints.newest else (0, {})
         attribution = self._guard.attribution(step, not taken)
         if self._guard.policy != "roll_back" or not taken:

@@ -8,9 +8,9 @@ from pipeline.training.loop.callbacks import REFUSED, SURVIVORS, WORKDIR_MARK
 from pipeline.training.loop.own_callbacks import is_own
 
 _KEYS = ("class_name", "config")
-_SUFFIXES = (".csv", ".tsv", ".txt", ".log")  # of no file of the run's own
+_SUFFIXES = (".csv", ".tsv", ".txt", ".log")  # suffixes that no file of the run itself has
 _MONITOR = "val_loss"  # Keras's default
-_KNOWN_TO_KERAS = ("loss", "val_loss")  # whose better direction it can tell
+_KNOWN_TO_KERAS = ("loss", "val_loss")  # metrics whose better direction Keras knows
 
 
 def check(
@@ -23,13 +23,14 @@ def check(
     """Refuses callbacks that Keras would refuse after an epoch, or that could never work.
 
     Args:
-      specs: of callbacks: {"class_name": …, "config": {…}} each.
+      specs: specs of callbacks, each {"class_name": …, "config": {…}}.
       logged: numbers that a callback can monitor.
-      lacking: why there are no numbers of a validation, where there are none.
+      lacking: the reason why there are no numbers of a validation, where there are none.
       has_schedule: whether the learning rate follows a schedule, so that no callback can set it.
 
     Raises:
-      InputError: it names the callback, the argument, what was received and what is expected.
+      InputError: a callback cannot work; the error names it, the argument, what was received and what is
+        expected.
     """
     files: list[str] = []
     for number, spec in enumerate(specs):
@@ -47,7 +48,7 @@ def check(
 
 
 def _read(number: int, spec: object) -> tuple[str, Mapping[str, object]]:
-    """The class and the arguments; raises InputError where the class is not one that is taken."""
+    """The class and the arguments; raises InputError if the class is not an accepted one."""
     thing = f"config.callbacks[{number}]"
     shape = 'a dict such as {"class_name": "EarlyStopping", "config": {"monitor": "val_loss"}}'
     if not isinstance(spec, Mapping) or not isinstance(spec.get("config") or {}, Mapping):
@@ -118,7 +119,9 @@ def _schedule(thing: str) -> InputError:
 
 
 def _checked_file(thing: str, name: str, taken: Sequence[str]) -> str:
-    """The file's name; raises InputError where it is not in the working directory, or may be another's."""
+    """The file's name; raises InputError if it is not in the working directory, or may belong to something
+    else.
+    """
     folder, _, file = name.rpartition("/")
     if folder != WORKDIR_MARK or pathlib.PurePosixPath(file).suffix not in _SUFFIXES:
         raise InputError(

@@ -1,8 +1,8 @@
 """Keras callbacks named by a config, and their state across a restart.
 
 The loop calls them as `Model.fit` does with `steps_per_execution`: batch hooks fire once for each run of the
-inner loop, with the number of its first and of its last step in the epoch. The host is not in charge in
-between.
+inner loop, with the number of its first and of its last step in the epoch. Between them, the host has no
+control.
 """
 
 import contextlib
@@ -35,10 +35,10 @@ def build(
     """Makes the callbacks of specs that `callback_checks.check` has passed.
 
     Args:
-      workdir: what `{workdir}` stands for; None in a worker that is not the chief. All workers run Keras's
+      workdir: the value of `{workdir}`; None in a worker that is not the chief. All workers run Keras's
         callbacks, so that all stop at the same step, but only the chief writes files and prints.
-      logged: numbers that are logged at the end of some epoch.
-      make_own: makes one of a user's own; only the chief calls it.
+      logged: names of numbers that are logged at the end of some epoch.
+      make_own: makes a callback of the user's own; only the chief calls it.
     """
     is_chief = workdir is not None
     return [
@@ -83,7 +83,9 @@ def require_monitored(callbacks: Sequence[keras.callbacks.Callback], logs: Mappi
 
 @contextlib.contextmanager
 def without_warnings() -> Iterator[None]:
-    """Keras warns whenever a number is missing: here, after each epoch in which no validation is due."""
+    """Hides warnings in the block: Keras warns whenever a number is missing, so after each epoch without a
+    validation.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*metric `.*` which is not available")
         yield
@@ -116,14 +118,15 @@ def _file(name: str, workdir: pathlib.Path | None) -> str:
     return name.replace(WORKDIR_MARK, str(workdir))
 
 
-# --- A CSVLogger with all its columns, which keeps each row once over a restart.
+# --- A CSVLogger that has all columns, and each row only once after a restart.
 
 
 class CSVLogger(keras.callbacks.CSVLogger):
     """The Keras class, with a column for each number that any epoch logs.
 
     Keras (3.15) takes the columns from the first epoch. If that epoch has no validation, Keras repeats the
-    training columns as `val_…`. So a number that only a validation has, such as `val_auc`, would be left out.
+    training columns as `val_…`. So a number that only the validation has, such as `val_auc`, would be left
+    out.
     """
 
     def __init__(self, filename: str, *, logged: Sequence[str] = (), **arguments) -> None:
@@ -136,14 +139,14 @@ class CSVLogger(keras.callbacks.CSVLogger):
 
 
 def csv_state(callback: keras.callbacks.CSVLogger) -> dict:
-    """The columns, and the text of the file, a line an epoch, in case the file is deleted."""
+    """The columns, and the text of the file, a line for each epoch, in case the file is deleted."""
     path = pathlib.Path(callback.filename)
     text = path.read_bytes().decode() if path.is_file() else ""
     return {"keys": callback.keys, "text": text}
 
 
 def restore_csv(callback: keras.callbacks.CSVLogger, kept: Mapping) -> None:
-    """Writes the file as it was, and goes on after its last line."""
+    """Writes the file as it was, and continues after its last line."""
     path = pathlib.Path(callback.filename)
     callback.csv_file.close()
     if path.is_file():
@@ -158,7 +161,7 @@ def restore_csv(callback: keras.callbacks.CSVLogger, kept: Mapping) -> None:
 # Any other class is refused before training. To add one, add it here; the tests run over this table.
 
 
-Wrong = str  # what was expected in place of a value; empty: the value is right
+Wrong = str  # what is expected in place of a wrong value; empty: the value is right
 Arguments = Mapping[str, Callable[[object], Wrong]]
 
 
@@ -224,7 +227,7 @@ SURVIVORS: Mapping[str, Survivor] = {
     "EarlyStopping": Survivor(
         arguments=_MONITOR
         | {"baseline": _number_or_none, "restore_best_weights": _bool, "start_from_epoch": _whole},
-        # Not min_delta, whose sign Keras turns in the first epoch of each process (3.15).
+        # min_delta is left out: Keras (3.15) turns its sign in the first epoch of each process.
         state=_of_attributes("wait", "stopped_epoch", "best", "best_epoch", "best_weights"),
     ),
     # The learning rate that it sets is a variable of the optimizer, which the checkpoint holds.

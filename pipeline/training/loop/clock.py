@@ -17,7 +17,7 @@ _Result = TypeVar("_Result")
 def timed(
     times: GoodputLog, kind: Kind, function: Callable[_Arguments, _Result]
 ) -> Callable[_Arguments, _Result]:
-    """The function, whose calls are blocks of `kind`."""
+    """Wraps a function so that the time of its calls counts as `kind`."""
 
     def call(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
         with times.during(kind):
@@ -26,17 +26,19 @@ def timed(
     return call
 
 
-# --- Times of single steps: quantiles since the last log point, and over a process.
+# --- Times of single steps: quantiles since the last log point, and over the whole process.
 
 
 _QUANTILES = {"step_p50_ms": 0.5, "step_p95_ms": 0.95, "step_max_ms": 1.0}
-# Over a process only a histogram is kept: bins 1% wide, from a microsecond to a day.
+# Over the whole process only a histogram is kept: bins 1% wide, from a microsecond to a day.
 _SHORTEST_S, _LONGEST_S, _WIDTH = 1e-6, 86_400.0, 1.01
 _BINS = int(np.log(_LONGEST_S / _SHORTEST_S) / np.log(_WIDTH)) + 1
 
 
 class StepTimes:
-    """Takes seconds of steps, each with its wait for input. The first one is left out: it compiles."""
+    """Collects the seconds of steps, each with its wait for input. The first step is left out, because it
+    compiles.
+    """
 
     def __init__(self) -> None:
         self._recent: list[np.ndarray] = []
@@ -45,7 +47,7 @@ class StepTimes:
         self._is_first = True
 
     def add(self, seconds: np.ndarray) -> None:
-        """Takes float64 [steps]."""
+        """Adds the seconds of steps, float64 [steps]."""
         seconds = seconds[1:] if self._is_first else seconds
         self._is_first = False
         if not len(seconds):
@@ -81,13 +83,13 @@ class StepTimes:
 class Tally:
     """Sums over steps and replicas. Tallies of consecutive steps can be added.
 
-    `bad` holds the numbers, from 0 where the process began, of steps whose loss was not finite.
+    `bad` holds the numbers of steps whose loss was not finite, counted from 0 at the start of the process.
     """
 
     steps: int = 0
     seconds: float = 0.0
     input_wait_s: float = 0.0
-    loss: float = 0.0  # over the examples
+    loss: float = 0.0  # sum over the examples
     hits: float = 0.0  # examples whose answer was right
     skipped: int = 0  # bad steps, whose loss and hits are not in the sums
     bad: tuple[int, ...] = ()
@@ -139,20 +141,20 @@ class Cadence:
         return step * self.global_batch
 
     def epochs(self, step: int) -> float:
-        """Epochs done when `step` steps are."""
+        """Epochs done after `step` steps."""
         return self.position(step) / self.records
 
     def epoch(self, step: int) -> int:
-        """The epoch, from 0, of the step that runs when `step` steps are done."""
+        """The epoch, from 0, of the step that runs after `step` steps."""
         return self.position(step) // self.records
 
     @property
     def steps_of_epoch(self) -> int:
-        """Steps of the first epoch, of which later ones may have one less."""
+        """Steps of the first epoch; later epochs may have one less."""
         return self._next_epoch_end(0)
 
     def step_in_epoch(self, step: int) -> int:
-        """The number, from 0 in its epoch, of the step that runs when `step` steps are done."""
+        """The number within its epoch, from 0, of the step that runs after `step` steps."""
         return step - math.ceil(self.epoch(step) * self.records / self.global_batch)
 
     def next_stop(self, step: int) -> int:
@@ -171,7 +173,8 @@ class Cadence:
 
     def logs(self, step: int) -> bool:
         """Returns whether a log point is due after `step`."""
-        # Whatever is saved is logged too: the sums of an open window would be lost with the process.
+        # A step that is saved is logged too; otherwise the sums of an open window would be lost with the
+        # process.
         return self.saves(step) or step % self.log_every_steps == 0
 
     def _next_epoch_end(self, step: int) -> int:
@@ -182,7 +185,8 @@ class Cadence:
 
 def total_steps(*, epochs: float, records: int, global_batch: int) -> int:
     """The steps that it takes to see every example `epochs` times."""
-    # Exact decimals: in floating point 1.1 × 50,000 is more than 55,000, and would take a step more.
+    # The numbers are exact decimals: in floating point, 1.1 × 50,000 is more than 55,000, and would take one
+    # more step.
     return math.ceil(fractions.Fraction(str(epochs)) * records / global_batch)
 
 
@@ -193,7 +197,7 @@ class Checkpoints(Protocol):
     """Keeps the state of a run at a step; `session` is the session's own part of it, and may hold arrays."""
 
     newest: int  # step of the newest checkpoint that is whole; 0: there is none
-    blocked_s: Sequence[float]  # seconds that training waited, of each save
+    blocked_s: Sequence[float]  # seconds that each save kept training waiting
 
     def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None: ...
 

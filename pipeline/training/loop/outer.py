@@ -24,18 +24,19 @@ Report = Callable[[Point], None]
 class Session:
     """Trains from the latest checkpoint to the last step, or until a callback stops it.
 
-    `restore`, then `run`.
+    Call `restore`, then `run`.
 
     Args:
       evaluate: function (epoch, from 1) → validation metrics, or None where it is not due.
       asked_to_stop: function () → number of the signal that asks the run to save itself and end, or 0; the
         same in all processes that train together. It is called at every stop.
-      averaged: a block within which the model has the weights that are evaluated, and that callbacks see
-        between epochs.
+      averaged: makes a block within which the model has the weights that are evaluated, and that callbacks
+        see between epochs.
       any_stops: function () → whether a callback asks to stop, 0 or 1, in any of the processes that train
         together; None: each process asks its own callbacks, which are the same in all.
-      guard: what is done about a step whose loss is not finite.
-      check_input: raises where what was read is no longer what it was; before each log point and save.
+      guard: decides what is done about a step whose loss is not finite.
+      check_input: called before each log point and save; raises an error if the data that were read have
+        changed.
     """
 
     def __init__(
@@ -67,12 +68,13 @@ class Session:
         self._averaged = averaged
         self._any_stops = any_stops
         self._check_input = check_input
-        self._window = Tally()  # since the last log point
+        self._window = Tally()  # sums since the last log point
         self._epoch = Tally()
-        self._metrics: Mapping[str, float] = {}  # of the epoch that ends at this stop
-        self._last_logs: Mapping[str, float] | None = None  # of the last epoch that ended in this process
+        self._metrics: Mapping[str, float] = {}  # validation metrics of the epoch that ends at this stop
+        # Logs of the last epoch that ended in this process.
+        self._last_logs: Mapping[str, float] | None = None
         self._step, self._saved = 0, {}
-        self._was_stopped = False  # in all processes
+        self._was_stopped = False  # whether a callback stopped the run, the same in all processes
         self._watch = Watch(guard or Guard(), checkpoints)
         self.logged = 0  # the step of the last log point
 
@@ -91,7 +93,7 @@ class Session:
         """Runs to the end; returns the last step.
 
         Args:
-          inner_loop: function of a number of steps; gives what they added up to.
+          inner_loop: function of a number of steps; returns their sums.
           report: receives each log point.
 
         Raises:
@@ -100,7 +102,7 @@ class Session:
         """
         self._model.stop_training = False
         self.hooks.on_train_begin()
-        self._restore_session()  # after the hooks, which reset some callbacks
+        self._restore_session()  # comes after the hooks, which reset some callbacks
         if self._is_over(self._step):
             return self._step
         self.hooks.on_epoch_begin(self._cadence.epoch(self._step))
@@ -108,14 +110,14 @@ class Session:
             self._step = self._advance(self._step, inner_loop, report)
         with self._averaged():
             self._end_hooks()
-        self._save(self._step)  # after the hooks: EarlyStopping may just have put the best weights back
+        self._save(self._step)  # comes after the hooks: EarlyStopping may just have put the best weights back
         if number := self._asked_to_stop():
             self._interrupt(number, self._step)
         self._checkpoints.finish()
         return self._step
 
     def _end_hooks(self) -> None:
-        """Calls the last hooks. If a callback puts other weights back, the metrics no longer hold."""
+        """Calls the last hooks. If a callback restores other weights, the metrics are no longer valid."""
         before = self._model.get_weights() if self._callbacks else []
         self.hooks.on_train_end(self._last_logs)
         after = self._model.get_weights() if self._callbacks else []
@@ -131,13 +133,13 @@ class Session:
         return step >= self._cadence.total_steps or self._is_stopped()
 
     def _is_stopped(self) -> bool:
-        """Returns whether a callback has asked to stop; all processes ask at the same places."""
+        """Returns whether a callback has asked to stop; all processes ask at the same points."""
         if self._any_stops and not self._was_stopped:
             self._was_stopped = self._model.stop_training = bool(self._any_stops())
         return self._model.stop_training
 
     def _advance(self, step: int, inner_loop: InnerLoop, report: Report) -> int:
-        """Goes on to the next stop; returns its step."""
+        """Runs to the next stop; returns its step."""
         stop, number = self._cadence.next_stop(step), self._cadence.step_in_epoch(step)
         self.hooks.on_train_batch_begin(number)
         tally, rolled_back_to = self._watch.evaluated(inner_loop(stop - step), stop)
@@ -152,7 +154,7 @@ class Session:
             self._check_input()
             report(self._point(stop))
         if self._is_over(stop):
-            return stop  # saved once, after the last hooks
+            return stop  # the last step is saved once, after the last hooks
         signal = self._asked_to_stop()
         if signal or self._cadence.saves(stop):
             self._save(stop)
@@ -205,11 +207,11 @@ class Session:
     def _save(self, step: int) -> None:
         try:
             self._save_now(step)
-        except NotFiniteError:  # a weight, though the losses were finite until now
+        except NotFiniteError:  # a weight is not finite, although the losses were until now
             if not self._watch.rolls_back:
                 raise
             self._watch.rolled_back(step - 1, step)
-            self._metrics = {}  # they were of the spoiled weights
+            self._metrics = {}  # the metrics were those of the spoiled weights
             self._save_now(step)
 
     def _save_now(self, step: int) -> None:
@@ -239,7 +241,7 @@ class Session:
         return tally.averages(global_batch=self._cadence.global_batch, has_accuracy=self._has_accuracy)
 
 
-# --- The first step of a process, which compiles, runs alone and is timed.
+# --- The first step of a process, which compiles, runs by itself and is timed.
 
 
 Show = Callable[[float, float], None]  # seconds to trace the graph, seconds of the first step
@@ -254,7 +256,7 @@ def announce_first_step(
 ) -> InnerLoop:
     """The inner loop that `build` traces. Its first call runs one step, calls `show`, then runs the rest.
 
-    `times` counts tracing, the first step and all others.
+    `times` counts the time of tracing, of the first step and of all others.
     """
     start = clock()
     with times.during("compile"):
@@ -270,7 +272,8 @@ def announce_first_step(
         with times.during("compile"):
             tally = loop(1)
         times.trained(1, waited=tally.input_wait_s, first=True)
-        # The wait for the pipeline to start is start-up, as the goodput log has it, and no wait of a step.
+        # The wait for the pipeline to start counts as start-up, as in the goodput log, and not as the wait of
+        # a step.
         tally = dataclasses.replace(tally, seconds=tally.seconds - tally.input_wait_s, input_wait_s=0.0)
         show(traced, tally.seconds)
         return tally + train(steps - 1) if steps > 1 else tally
@@ -284,7 +287,8 @@ def announce_first_step(
     return run
 
 
-# --- Checkpoints whose time counts: what saving takes from the loop, not the writing beside it.
+# --- Checkpoints whose time is counted: the time that saving takes from the loop, not that of writing in the
+# background.
 
 
 class TimedCheckpoints:
@@ -312,4 +316,4 @@ class TimedCheckpoints:
             self._checkpoints.finish()
 
     def restore(self) -> tuple[int, Mapping]:
-        return self._checkpoints.restore()  # a part of the start
+        return self._checkpoints.restore()  # this counts as part of the start

@@ -14,7 +14,7 @@ import keras
 
 from pipeline.base.errors import InputError
 
-# Those of batches in general, too: the Keras class calls them from those of training batches.
+# Hooks of batches in general are among them: the Keras class calls them from those of training batches.
 _HOOKS = tuple(
     f"on_{what}_{when}"
     for what in ("train", "epoch", "train_batch", "test", "test_batch")
@@ -24,7 +24,7 @@ _STATE = ("get_state", "set_state")
 
 
 def is_own(class_name: object) -> bool:
-    """Returns whether a name is one of code, not one of Keras's."""
+    """Returns whether a name is a name of code, not of a Keras class."""
     return isinstance(class_name, str) and ":" in class_name
 
 
@@ -32,17 +32,17 @@ def keeps_state(kind: type) -> bool:
     """Returns whether the state of such a callback survives a kill.
 
     It does if the class has `get_state()`, which gives a dict of JSON that may hold NumPy arrays, and
-    `set_state(state)`, which is called after `on_train_begin` of the process that goes on.
+    `set_state(state)`, which is called after `on_train_begin` of the process that continues.
     """
     return all(callable(getattr(kind, name, None)) for name in _STATE)
 
 
 class OwnCallback(keras.callbacks.Callback):
-    """Passes hooks on to a callback; what goes wrong in one is an error that names file and line.
+    """Passes hooks on to a callback; if one fails, raises an error that names file and line.
 
     Args:
-      class_name: as the config has it.
-      callback: None in a process that is not the chief, where nothing is called.
+      class_name: the name in the config.
+      callback: the callback; None in a process that is not the chief, where nothing is called.
     """
 
     def __init__(self, class_name: str, callback: keras.callbacks.Callback | None) -> None:
@@ -59,7 +59,7 @@ class OwnCallback(keras.callbacks.Callback):
         self._call("set_params", params)
 
     def state(self) -> dict:
-        """What a checkpoint holds of it."""
+        """The callback's state for a checkpoint."""
         return self._call("get_state") if self._is_exact else {}
 
     def restore(self, kept: Mapping) -> None:
@@ -81,7 +81,7 @@ class OwnCallback(keras.callbacks.Callback):
             raise self._failed(hook, error) from error
 
     def _failed(self, hook: str, error: Exception) -> InputError:
-        frames = traceback.extract_tb(error.__traceback__)[1:]  # without `_call` itself
+        frames = traceback.extract_tb(error.__traceback__)[1:]  # without the frame of `_call` itself
         folder = str(pathlib.Path(_file(type(self._callback))).parent)
         own = [each for each in frames if each.filename.startswith(folder)] or list(frames)
         where = f"{own[-1].filename}, line {own[-1].lineno}" if own else f"the signature of its {hook}"
@@ -104,6 +104,6 @@ def _passed_on(hook: str) -> Callable[..., None]:
     return call
 
 
-# Set on the class: Keras looks there whether batch hooks are overridden, and calls these in its own thread.
+# The hooks are set on the class, because Keras looks there to see whether batch hooks are overridden.
 for _hook in _HOOKS:
     setattr(OwnCallback, _hook, _passed_on(_hook))

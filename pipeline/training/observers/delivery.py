@@ -1,4 +1,6 @@
-"""Delivers the events of a run to its observers, one after another. A failing one never fails the run."""
+"""Delivers the events of a run to its observers, one after another. A failing observer never fails the
+run.
+"""
 
 import contextlib
 import functools
@@ -13,21 +15,21 @@ from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 30.0, 1800.0
-_LONGEST_ERROR = 300  # characters
+_LONGEST_ERROR = 300  # characters of an error that are shown
 
 _Event = Callable[[Observer], None]
 
 
 class Observers:
-    """Gives each observer every event in order, and once more where it failed.
+    """Gives each observer every event in order, and repeats an event that failed.
 
     An observer that fails gets the event again when the next one comes, at the earliest after half a minute,
-    then a minute, and so on to half an hour; and at the end of the run. A line says so, once.
+    then a minute, and so on to half an hour; and at the end of the run. A line says so once.
 
     Args:
-      observers: by name.
+      observers: observers by name.
       tell: takes that line.
-      clock: seconds.
+      clock: function that gives seconds.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class Observers:
 
     @contextlib.contextmanager
     def told_of_failure(self) -> Iterator[None]:
-        """Tells them where the block fails or is interrupted."""
+        """Tells the observers if the block fails or is interrupted."""
         try:
             yield
         except BaseException as error:
@@ -77,13 +79,13 @@ def _fail(observer: Observer, *, said: str, was_asked: bool) -> None:
 
 
 def public_error(error: BaseException) -> str:
-    """An error in one line, without secrets, and no longer than a person reads."""
+    """An error in one line, without secrets, and not too long for a person to read."""
     said = redaction.public_text(" ".join(str(error).split())) or type(error).__name__
     return said if len(said) <= _LONGEST_ERROR else f"{said[:_LONGEST_ERROR]}…"
 
 
 class _Delivery:
-    """Events that one observer has not taken yet."""
+    """Events that one observer has not accepted yet."""
 
     def __init__(
         self, name: str, observer: Observer, *, tell: Callable[[str], None], clock: Callable[[], float]

@@ -14,16 +14,18 @@ from pipeline.training.observers.observer import Observer, Place, Point, name_of
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
-_NO_SETTINGS = ("callbacks", "observers", "mixture")  # lists of structures: no column holds one
+# Left out, because no column can hold lists of structures.
+_NO_SETTINGS = ("callbacks", "observers", "mixture")
 
 
 class HParams(Observer):
-    """Writes the settings once, and at the end how the run ended.
+    """Writes the settings once, and at the end of the run how it ended.
 
     The metrics are those that the curves show: TensorBoard takes them from `train` and `evaluation` below.
 
     Args:
-      keys: of the config that become columns, such as ("optimizer.learning_rate",); empty: all with a value.
+      keys: keys of the config that become columns, such as ("optimizer.learning_rate",); empty: all keys that
+        have a value.
     """
 
     def __init__(self, *, keys: Sequence[str] = ()) -> None:

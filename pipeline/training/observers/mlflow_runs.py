@@ -20,25 +20,26 @@ from pipeline.training.observers.observer import (
 )
 from pipeline.training.state.run_record import RunRecord
 
-# A server that hangs would hold training up for minutes; and training reports to nobody unasked.
+# Limits and switches: a server that hangs would delay training for minutes; and training must not report to
+# anybody unasked.
 _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-_LONGEST_PARAMETER, _MOST_PARAMETERS = 6000, 100  # of a server's tables, and of one request
+_LONGEST_PARAMETER, _MOST_PARAMETERS = 6000, 100  # limits of a server's tables, and of one request
 _LONGEST_DIGEST = 36
 _NOT_OF_A_NAME = re.compile(r"[^\w\-. /]")  # `recall@0.3` becomes `recall_0.3`
 
 
 class Mlflow(Observer):
-    """Goes on with the same MLflow run after a kill; each log point is there once.
+    """Continues the same MLflow run after a kill; each log point is there once.
 
     Args:
-      tracking_uri: of the server or the folder; empty: what MLFLOW_TRACKING_URI says. User, password or token
-        belong into MLFLOW_TRACKING_USERNAME, …_PASSWORD and …_TOKEN.
-      experiment: its name in MLflow, made where it is not there.
-      run_name: empty: that of the config and the working directory.
+      tracking_uri: URI of the server or the folder; empty: the value of MLFLOW_TRACKING_URI. User, password
+        or token belong in MLFLOW_TRACKING_USERNAME, …_PASSWORD and …_TOKEN.
+      experiment: name of the experiment in MLflow; it is created if it does not exist.
+      run_name: name of the run; empty: made from the config and the working directory.
     """
 
     def __init__(self, *, tracking_uri: str = "", experiment: str = "penstock", run_name: str = "") -> None:
@@ -53,12 +54,12 @@ class Mlflow(Observer):
         self._client = self._client or library("mlflow").MlflowClient(self._uri or None)
         run = self._kept(place) or self._created(record, place)
         self._run_id = run.info.run_id
-        if run.info.status != "RUNNING":  # it was ended, and goes on
+        if run.info.status != "RUNNING":  # the run was ended, but continues
             self._client.update_run(self._run_id, status="RUNNING")
         self._describe(run, record)
         known = self._client.get_metric_history(self._run_id, "loss")
         self._last = max((each.step for each in known), default=-1)
-        for point in history:  # those that a kill kept from it
+        for point in history:  # log points that MLflow did not get because of a kill
             self.logged(point)
 
     def logged(self, point: Point) -> None:
@@ -78,7 +79,7 @@ class Mlflow(Observer):
 
     @property
     def _server(self) -> str:
-        """Names the server without a secret: the run id is of that one."""
+        """Names the server without a secret: the run id is valid only there."""
         return redaction.public_uris(self._client.tracking_uri)
 
     def _kept(self, place: Place) -> Any | None:
@@ -88,7 +89,7 @@ class Mlflow(Observer):
         try:
             return self._client.get_run(kept["run_id"])
         except library("mlflow.exceptions").MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":  # it was deleted
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":  # the run was deleted
                 return None
             raise
 
@@ -100,7 +101,9 @@ class Mlflow(Observer):
         return run
 
     def _describe(self, run: Any, record: RunRecord) -> None:
-        """Logs parameters, tags and datasets, as far as the run has them not: a parameter cannot change."""
+        """Logs parameters, tags and datasets that the run does not have yet: a parameter cannot be
+        changed.
+        """
         entities = library("mlflow.entities")
         parameters = [
             entities.Param(_named(key), str(value)[:_LONGEST_PARAMETER])

@@ -1,4 +1,6 @@
-"""The interface of what observes a run from outside; a user's own observer derives from `Observer`."""
+"""The interface of observers, which follow a run from outside; a user's own observer derives from
+`Observer`.
+"""
 
 import dataclasses
 import importlib
@@ -16,18 +18,18 @@ Point = Mapping[str, object]  # a line of history.jsonl
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Place:
-    """What an observer may know besides the run's record.
+    """The places that an observer may know besides the run's record.
 
     Attributes:
       workdir: the run's working directory.
-      memory: a file there for what the observer must know after a kill, such as the id of its run.
+      memory: a file in it for what the observer must remember after a kill, such as the id of its run.
     """
 
     workdir: pathlib.Path
     memory: pathlib.Path
 
     def recall(self) -> dict:
-        """What `remember` has kept; empty where there is nothing, or no JSON."""
+        """Returns what `remember` has kept; empty if there is nothing, or it is not JSON."""
         try:
             found = json.loads(files.read_bytes(self.memory))
         except (OSError, ValueError):
@@ -47,25 +49,25 @@ class Observer:
     """
 
     def started(self, record: RunRecord, place: Place, history: Sequence[Point]) -> None:
-        """Receives the run as it begins or goes on; `history` holds the log points until then."""
+        """Receives the run when it begins or continues; `history` holds the log points until then."""
 
     def logged(self, point: Point) -> None:
-        """Receives a log point: `step`, `loss`, speed, and `validation` where an epoch ends."""
+        """Receives a log point: `step`, `loss`, speed, and `validation` if an epoch ends there."""
 
     def finished(self, steps: int, evaluation: Mapping[str, object], report: pathlib.Path) -> None:
         """Receives the final metrics and the report, at the end of the run."""
 
     def failed(self, error: str, *, was_asked: bool) -> None:
-        """Receives why this process ends before its run.
+        """Receives the reason why this process ends before its run.
 
         Args:
           error: one line, without secrets.
-          was_asked: the run was asked to stop, by a signal, and can go on.
+          was_asked: whether a signal asked the run to stop, so that it can continue later.
         """
 
 
 def library(name: str) -> types.ModuleType:
-    """Imports an optional package, which may take seconds; registry.py has found that it is there."""
+    """Imports an optional package, which may take seconds; registry.py has made sure that it is installed."""
     return importlib.import_module(name)
 
 
@@ -76,11 +78,11 @@ def name_of(record: RunRecord, place: Place) -> str:
 
 
 def metrics_of(point: Point) -> dict[str, float]:
-    """The numbers of a log point by name; those of its validation begin with `val_`."""
+    """The numbers of a log point by name; names of validation metrics begin with `val_`."""
     return numbers(point) | numbers(point.get("validation") or {}, prefix="val_")
 
 
 def final_metrics(evaluation: Mapping) -> dict[str, float]:
-    """The final metrics by name, after that of their split: `test_auc`."""
+    """The final metrics by name, with the split in front: `test_auc`."""
     split = str(evaluation.get("split", "final")).replace("/", "_")
     return numbers(evaluation, prefix=f"{split}_")

@@ -20,17 +20,18 @@ _PRODUCER = "https://pypi.org/project/penstock"
 _SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 _FACETS = "https://openlineage.io/spec/facets"
 _API_KEY = "OPENLINEAGE_API_KEY"
-_SECONDS = 10.0  # that training waits for a server, at most
+_SECONDS = 10.0  # the longest time that training waits for a server
 
 
 class OpenLineage(Observer):
-    """Sends START, or RUNNING where a killed process goes on; then COMPLETE, FAIL, or ABORT after a signal.
+    """Sends START, or RUNNING if a killed run continues; then COMPLETE, FAIL, or ABORT after a signal.
 
     Args:
-      url: takes each event as a POST, such as http://localhost:5000/api/v1/lineage. The key in the variable
-        OPENLINEAGE_API_KEY goes along as a bearer token.
-      file: takes each event as a line; both empty: `openlineage.jsonl` in the working directory.
-      namespace: of the job.
+      url: receives each event as a POST, such as http://localhost:5000/api/v1/lineage. The key in the
+        variable OPENLINEAGE_API_KEY is sent as a bearer token.
+      file: receives each event as a line; if both are empty, `openlineage.jsonl` in the working directory
+        does.
+      namespace: namespace of the job.
     """
 
     def __init__(self, *, url: str = "", file: str = "", namespace: str = "penstock") -> None:
@@ -48,7 +49,7 @@ class OpenLineage(Observer):
 
     def started(self, record: RunRecord, place: Place, history: Sequence[Point]) -> None:
         self._record, self._place = record, place
-        kept = place.recall()  # of a process that ended without a word
+        kept = place.recall()  # id of the run of a process that ended without an event
         self._run_id = kept.get("run_id") or str(uuid.uuid4())
         self._send("RUNNING" if kept.get("run_id") else "START")
         place.remember(run_id=self._run_id)
@@ -65,7 +66,7 @@ class OpenLineage(Observer):
             "programmingLanguage": "python",
         }
         self._send("ABORT" if was_asked else "FAIL", {"errorMessage": facet})
-        self._place.remember()  # a run has ended: what goes on is another one
+        self._place.remember()  # the run has ended: what continues is another run
 
     def _send(self, kind: str, facets: Mapping[str, object] | None = None) -> None:
         text = json.dumps(self._event(kind, facets or {}))
@@ -112,7 +113,7 @@ def _facet(schema: str) -> dict[str, str]:
 
 
 def _post(url: str, text: str) -> None:
-    """Sends an event; raises OSError where the server does not take it."""
+    """Sends an event; raises OSError if the server does not accept it."""
     parts = urllib.parse.urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     key = os.environ.get(_API_KEY)

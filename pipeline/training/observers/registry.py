@@ -26,11 +26,11 @@ _EXAMPLE = '{"class_name": "mlflow", "config": {"experiment": "digits"}}'
 
 
 def build(specs: Sequence[Mapping | str], *, place: Place = ANYWHERE) -> dict[str, Observer]:
-    """Makes the observers of a config, by a name that tells them apart; nothing is connected to yet.
+    """Makes the observers of a config, by a name that tells them apart; does not connect to anything yet.
 
     Raises:
-      InputError: one is not known, lacks its package, is none of a user's own observers, or does not take its
-        arguments. No secret of a config is in it.
+      InputError: one is not known, lacks its package, is not a subclass of Observer, or does not take its
+        arguments. The error holds no secret of the config.
     """
     made: dict[str, Observer] = {}
     for number, spec in enumerate(specs):

@@ -1,4 +1,4 @@
-"""A run in Weights & Biases: config, metrics, final metrics and the report. Offline it needs no account."""
+"""A run in Weights & Biases: config, metrics, final metrics and the report. Offline mode needs no account."""
 
 import pathlib
 import shutil
@@ -19,13 +19,13 @@ from pipeline.training.state.run_record import RunRecord
 
 
 class Wandb(Observer):
-    """Goes on with the same run after a kill.
+    """Continues the same run after a kill.
 
     Args:
-      project: its name there.
+      project: name of the project.
       mode: online, which needs WANDB_API_KEY in the environment; or offline, which writes to the working
-        directory, from where `wandb sync` can send it; empty: what WANDB_MODE says.
-      entity: whose project; empty: the account's own.
+        directory, from where `wandb sync` can send it; empty: the value of WANDB_MODE.
+      entity: owner of the project; empty: the account itself.
     """
 
     def __init__(self, *, project: str = "penstock", mode: str = "", entity: str = "") -> None:
@@ -50,7 +50,7 @@ class Wandb(Observer):
         )
         place.remember(run_id=run_id)
         self._last = max(self._last, self._run.step - 1 if self._run.resumed else -1)
-        for point in history if kept else ():  # those that a kill kept from it
+        for point in history if kept else ():  # log points that were not sent because of a kill
             self.logged(point)
 
     def logged(self, point: Point) -> None:
@@ -61,7 +61,7 @@ class Wandb(Observer):
 
     def finished(self, steps: int, evaluation: Mapping[str, object], report: pathlib.Path) -> None:
         self._run.summary.update(final_metrics(evaluation))
-        shutil.copy(report, self._run.dir)  # what is there is sent with the run
+        shutil.copy(report, self._run.dir)  # files in this folder are sent with the run
         self._run.finish(exit_code=0)
 
     def failed(self, error: str, *, was_asked: bool) -> None:

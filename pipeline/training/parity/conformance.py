@@ -1,4 +1,4 @@
-"""What training, checkpoints, replicas and exports take for granted of a model, tried on the first batch.
+"""Tests what training, checkpoints, replicas and exports rely on in a model, with the first batch.
 
 Each check is a comparison whose error is above its tolerance where the model fails it.
 """
@@ -16,22 +16,24 @@ from pipeline.training.engine.precision import Precision
 from pipeline.training.parity.subject import Subject
 from pipeline.training.replay.stream import Batch
 
-# The loss of a new model, as a multiple of that of answering nothing: even odds, or the mean label.
+# The largest loss of a new model, as a multiple of the loss of a model that knows nothing: even odds, or the
+# mean label.
 _LARGEST_FIRST_LOSS = 2.0
-_OF_ONE = 1e-4  # an example alone and in its batch: sums in another order
-_NONE = 0.5  # of errors that are 0 or 1
-_BITS = 1e-12  # below what a float32 can differ by: every bit must be the same
-_NOISE = 0.1  # added to weights, so that none that begins at 0 keeps gradients from others
+_OF_ONE = 1e-4  # for an example by itself and in its batch: sums are in another order
+_NONE = 0.5  # for errors that are 0 or 1
+_BITS = 1e-12  # less than two different float32 can differ by: every bit must be the same
+_NOISE = 0.1  # added to weights, so that a weight that begins at 0 does not block gradients of others
 _MIXED = Precision(policy="mixed_bfloat16", reason="asked for")
 
 Inputs = dict[str, tf.Tensor]
 
 
 def compare(subject: Subject) -> Iterator[Comparison]:
-    """Tries what a model must do, on the first batch of the subject.
+    """Tests what a model must do, on the first batch of the subject.
 
     Raises:
-      InputError: the model cannot be built in float32 or mixed_bfloat16, as with logits of bfloat16.
+      InputError: the model cannot be built in float32 or mixed_bfloat16, for example because its logits are
+        bfloat16.
     """
     (batch,) = subject.batches(1)
     inputs, _ = batch
@@ -45,7 +47,7 @@ def compare(subject: Subject) -> Iterator[Comparison]:
 
 
 def first_loss(subject: Subject, batch: Batch) -> Comparison:
-    """The mean loss of the first weights, beside that of a model that knows nothing."""
+    """Compares the mean loss of the first weights with that of a model that knows nothing."""
     inputs, targets = batch
     logits = subject.model()(inputs, training=False)
     found, nothing = (
@@ -61,7 +63,7 @@ def first_loss(subject: Subject, batch: Batch) -> Comparison:
 
 
 def gradients(subject: Subject, batch: Batch) -> Comparison:
-    """Whether the loss changes with every trainable variable."""
+    """Tests whether the loss changes with every trainable variable."""
     inputs, targets = batch
     model, draw = subject.model(), np.random.default_rng(0)
     variables = model.trainable_variables
@@ -87,7 +89,7 @@ def _reaches(gradient: tf.Tensor | tf.IndexedSlices | None) -> bool:
 
 
 def batch_of_one(model: keras.Model, inputs: Inputs) -> Comparison:
-    """Whether an example's logits depend on the others of its batch."""
+    """Tests whether an example's logits depend on other examples of its batch."""
     alone = model({name: each[:1] for name, each in inputs.items()}, training=False)
     together = model(inputs, training=False)[:1]
     return comparison(
@@ -99,7 +101,7 @@ def batch_of_one(model: keras.Model, inputs: Inputs) -> Comparison:
 
 
 def restored(model: keras.Model, other: keras.Model, inputs: Inputs) -> Comparison:
-    """Whether a model built again gives the same logits once it has the weights."""
+    """Tests whether a model that is built again gives the same logits once it has the weights."""
     named = [variable.path for variable in model.variables]
     faults = []
     if [tuple(each.shape) for each in model.variables] == [tuple(each.shape) for each in other.variables]:
@@ -117,7 +119,7 @@ def restored(model: keras.Model, other: keras.Model, inputs: Inputs) -> Comparis
 
 
 def exported(model: keras.Model, inputs: Inputs) -> Comparison:
-    """Whether a SavedModel of it gives the same logits, after it was loaded again."""
+    """Tests whether a SavedModel gives the same logits after it is loaded again."""
     spec = {
         name: tf.TensorSpec([None, *each.shape[1:]], each.dtype, name=name) for name, each in inputs.items()
     }
@@ -128,7 +130,7 @@ def exported(model: keras.Model, inputs: Inputs) -> Comparison:
         archive.track(model)
         archive.add_endpoint("serve", serve)
         archive.write_out(path, verbose=False)
-        loaded = tf.saved_model.load(path)  # kept: its variables live no longer than it does
+        loaded = tf.saved_model.load(path)  # kept, because its variables live only as long as it does
         found = loaded.serve(inputs)
     return comparison(
         "export",
@@ -139,7 +141,7 @@ def exported(model: keras.Model, inputs: Inputs) -> Comparison:
 
 
 def traced_again(model: keras.Model, inputs: Inputs) -> Comparison:
-    """Whether tracing has effects: new variables, or other operations the next time."""
+    """Tests whether tracing has side effects: new variables, or other operations the next time."""
     before = len(model.variables)
     fewer = {name: each[:1] for name, each in inputs.items()}
     first, _, again = (_operations(model, each) for each in (inputs, fewer, inputs))

@@ -1,7 +1,7 @@
-"""bfloat16 against float32, layer by layer.
+"""Compares bfloat16 with float32, layer by layer.
 
 Each layer of the bfloat16 model gets the exact inputs that its twin has in the float32 model. So an error is
-the layer's own, not that of the layers before it.
+the layer's own, and not that of layers before it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,17 @@ from pipeline.training.engine.precision import Precision
 from pipeline.training.parity.subject import Subject
 
 _BFLOAT16 = Precision(policy="mixed_bfloat16", reason="to compare")
-_EXAMPLES = 64  # activations of all layers are in memory together
-# bfloat16 has 8 significant bits: each rounding is off by up to 2^-8. A layer that adds in float32, as
-# matrix products do, rounds its inputs, its weights and its result. What cancels or adds up is off by more.
+_EXAMPLES = 64  # few examples, because the activations of all layers are in memory together
+# bfloat16 has 8 significant bits: each rounding is off by up to 2^-8. A layer that adds in float32, as matrix
+# products do, rounds its inputs, its weights and its result. Where errors add up, or numbers cancel, it is
+# off by more.
 _ULP = 2.0**-8
 _OUTPUTS, _GRADIENTS = "outputs", "gradients"
 # Gradients also differ where rounding moves a unit across the kink of its ReLU. That happens to about 2^-8 of
-# the units, and the norm of their change is the root of that.
+# the units, and the norm of the change is the root of this share.
 _TOLERANCES = {_OUTPUTS: 8 * _ULP, _GRADIENTS: 2 * _ULP**0.5}
-# The whole model's logits, and each variable's gradient: for information, as ReLU units that switch
-# sides change gradients by more than rounding, and training does without them.
+# The whole model's logits, and each variable's gradient: for information only, because ReLU units that switch
+# sides change gradients by more than rounding, without harm to training.
 _WHOLE = {"logits": 0.1}
 _SEED = 0
 
@@ -37,13 +38,15 @@ def compare(subject: Subject) -> Comparison:
     inputs = {name: values[:_EXAMPLES] for name, values in inputs.items()}
     exact, rounded = subject.model(), subject.model(_BFLOAT16)
     whole = _whole(exact, rounded, inputs)
-    if not hasattr(exact, "operations"):  # it is no graph of layers
+    if not hasattr(exact, "operations"):  # it is not a graph of layers
         return _summary([whole])
     return _summary([*layer_differences(exact, rounded, inputs), whole])
 
 
 def layer_differences(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> list[Difference]:
-    """Compares every layer and operation that computes in floating point, of two models of one graph."""
+    """Compares every layer and operation that computes in floating point, in two models with the same
+    graph.
+    """
     before = exact.get_weights(), rounded.get_weights()
     pairs = [
         (one, other)
@@ -52,7 +55,7 @@ def layer_differences(exact: keras.Model, rounded: keras.Model, inputs: Inputs) 
     ]
     values = _values(exact, [one for one, _ in pairs], inputs)
     differences = [_difference(one, other, given) for (one, other), given in zip(pairs, values, strict=True)]
-    exact.set_weights(before[0])  # batch normalizations move their statistics
+    exact.set_weights(before[0])  # restored, because batch normalizations move their statistics
     rounded.set_weights(before[1])
     return [each for each in differences if each.errors]
 
@@ -72,14 +75,15 @@ def _whole(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> Differen
 def _can_be_alone(operation: keras.Operation, model: keras.Model) -> bool:
     """Returns whether the layer can be compared by itself: it computes in floating point.
 
-    A layer that is used in several places is compared in the first."""
+    A layer that is used in several places is compared in the first one.
+    """
     if isinstance(operation, keras.layers.InputLayer):
         return False
     if not all("float" in each.dtype for each in tf.nest.flatten(operation.output)):
         return False
     try:
         keras.Model(model.input, operation.input)
-    except ValueError:  # the first place is in another model
+    except ValueError:  # raised if the first place is in another model
         return False
     return True
 

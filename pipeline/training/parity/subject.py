@@ -1,4 +1,4 @@
-"""The subject of a comparison: an experiment with its weights, of a run or before there is one."""
+"""The subject of a comparison: an experiment with its weights, from a run or before there is one."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Subject:
     Attributes:
       learned: the unit in which the model learns a number.
       objective: what training minimises.
-      weights: of the model, in the order of its `weights`; None: those that it begins with.
+      weights: the model's weights, in the order of its `weights`; None: the weights with which it begins.
     """
 
     experiment: Experiment
@@ -47,8 +47,9 @@ class Subject:
 
     def model(self, precision: Precision = FLOAT32) -> keras.Model:
         """A new model with these weights; its dropout drops nothing, so that it computes the same twice."""
-        if not tf.distribute.has_strategy():  # whose scope it would spoil (TensorFlow 2.21)
-            keras.utils.clear_session(free_memory=False)  # layers have the same names in every model
+        # This is left out inside a strategy, because it would spoil the strategy's scope (TensorFlow 2.21).
+        if not tf.distribute.has_strategy():
+            keras.utils.clear_session(free_memory=False)  # so that layers have the same names in every model
         args = self.experiment.model
         made = build_model(
             args if self.weights is None else without_first_weights(args),
@@ -59,14 +60,16 @@ class Subject:
         )
         if self.weights is not None:
             made.set_weights(self.weights)
-        for layer in made._flatten_layers():  # no public way reaches layers in layers (Keras 3.15)
+        for layer in made._flatten_layers():  # Keras (3.15) has no public way to layers in layers
             if hasattr(layer, "rate"):
                 layer.rate = 0.0
         return made
 
 
 def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
-    """Builds what a run would begin with; raises InputError where the experiment does not fit the dataset."""
+    """Builds the subject with which a run would begin; raises InputError if the experiment does not fit the
+    dataset.
+    """
     args = experiment.data
     selections = data.selections_of(args, dataset)
     statistics = loading.of_training(dataset)

@@ -20,21 +20,21 @@ from pipeline.training.experiment import optimizer as optimizer_lib
 from pipeline.training.parity.subject import Subject
 from pipeline.training.replay.stream import Batch
 
-PARTS = 2  # replicas, and micro-batches
+PARTS = 2  # number of replicas, and of micro-batches
 _STEPS = 3
-# The share of a variable's change. Sums in another order differ by some 1e-6. Faults that this is to
-# find change a step by a tenth and more.
+# The tolerance as a share of a variable's change. Sums in another order differ by some 1e-6. The faults that
+# this should find change a step by a tenth or more.
 TOLERANCE = 1e-3
-# Adam divides by √(mean of squares), so a gradient that is only rounding still makes a full step. Therefore
-# an element counts only if its gradient is, in every step, at least this many times the variable's rounding.
-# Rounding then changes a step by at most one part in as many.
+# Adam divides by √(mean of squares), so a gradient that is only rounding still makes a full step. So an
+# element counts only if, in every step, its gradient is at least this many times the variable's rounding
+# error. Then rounding changes a step by at most one part in this number.
 _ABOVE_ROUNDING = 1_000
 _CHANGE = "change"
 _ADVICE = (
     "This is a fault of Penstock's training step, or of a layer that looks at its batch: please report it."
 )
 
-Changes = list[np.ndarray]  # of each trainable variable, float64
+Changes = list[np.ndarray]  # changes of each trainable variable, float64
 
 
 def compare(subject: Subject, one: tf.distribute.Strategy, many: tf.distribute.Strategy) -> list[Comparison]:
@@ -66,8 +66,8 @@ class Plain:
     """The result of the plain loop.
 
     Attributes:
-      changes: of each trainable variable.
-      counts: of each, bool: which elements have gradients that are more than rounding, in every step.
+      changes: changes of each trainable variable.
+      counts: for each variable, bool: which elements have gradients above rounding in every step.
     """
 
     changes: Changes
@@ -75,7 +75,7 @@ class Plain:
 
 
 def plain_loop(subject: Subject, batches: Sequence[Batch]) -> Plain:
-    """Trains a step a batch, without any of the engine."""
+    """Trains one step for each batch, without any code of the engine."""
     model, clip = subject.model(), subject.experiment.optimizer.clip_norm
     variables = model.trainable_variables
     optimizer = _optimizer(subject, variables, clip_norm=0.0)
@@ -107,13 +107,13 @@ def _gradients(subject: Subject, model: keras.Model, batch: Batch) -> list[tf.Te
 
 
 def _is_sure(gradient: np.ndarray, backwards: np.ndarray) -> np.ndarray:
-    """Returns which elements are more than rounding, bool.
+    """Returns which elements of a gradient are more than rounding, bool.
 
     Args:
       backwards: the same gradient, summed over the examples in the opposite order.
     """
     rounding = max(np.abs(gradient - backwards).max(), np.finfo(np.float32).eps * np.abs(gradient).max())
-    # Exact zeros, such as those of rows of a table that no example has, are sure as well.
+    # Exact zeros are sure as well, for example in rows of a table that no example uses.
     return (np.abs(gradient) > _ABOVE_ROUNDING * rounding) | ((gradient == 0) & (backwards == 0))
 
 
@@ -149,7 +149,9 @@ def step_changes(
 
 
 def differences(names: Sequence[str], found: Changes, exact: Plain) -> list[Difference]:
-    """One a variable, of its elements that count; none of a variable whose gradient is rounding."""
+    """A difference for each variable, from the elements that count; none for a variable whose gradient is
+    only rounding.
+    """
     return [
         Difference(
             name=name,
@@ -162,18 +164,18 @@ def differences(names: Sequence[str], found: Changes, exact: Plain) -> list[Diff
 
 
 def _why_nothing(exact: Plain) -> str:
-    """Says why the plain loop's result is no reference for the step; empty if it is one."""
+    """The reason why the plain loop's result is no reference for the step; empty if it is one."""
     if not all(np.isfinite(change).all() for change in exact.changes):
         return f"{_STEPS} plain steps give weights that are not finite: no step is compared with them"
     return "" if any(count.any() for count in exact.counts) else "all gradients are rounding alone"
 
 
 def _why_not(subject: Subject, parts: int, *, is_parted: bool) -> str:
-    """Says why a batch in `parts` parts cannot give the same result; empty if it can."""
+    """The reason why a batch in `parts` parts cannot give the same result; empty if it can."""
     global_batch = subject.experiment.data.global_batch
     if global_batch % parts:
         return f"config.global_batch={global_batch} is no multiple of {parts}"
-    layers = subject.model()._flatten_layers()  # no public way reaches layers in layers (Keras 3.15)
+    layers = subject.model()._flatten_layers()  # Keras (3.15) has no public way to layers in layers
     if is_parted and any(isinstance(layer, keras.layers.BatchNormalization) for layer in layers):
         return "each micro-batch has batch normalization statistics of its own, by design"
     return ""
@@ -182,7 +184,9 @@ def _why_not(subject: Subject, parts: int, *, is_parted: bool) -> str:
 def _optimizer(
     subject: Subject, variables: Sequence[keras.Variable], *, clip_norm: float
 ) -> keras.optimizers.Optimizer:
-    """The config's, at its full learning rate from the first step: tiny steps would drown in rounding."""
+    """The config's optimizer, with its full learning rate from the first step: tiny steps would be lost in
+    rounding.
+    """
     args = dataclasses.replace(
         subject.experiment.optimizer,
         schedule="constant",

@@ -1,5 +1,5 @@
-"""Computes any step of any run again: its batch, the records in it, and what each costs under a checkpoint.
+"""Computes any step of any run again: its batch, the records in it, and the loss of each under a checkpoint.
 
-Needs no log, as the row at a position follows from the seed. May import experiment, state, tasks, data and
-pipeline/report. Start with replay.py.
+It needs no log, because the seed determines the row at each position. May import experiment, state, tasks,
+data and pipeline/report. Start with replay.py.
 """

@@ -1,4 +1,4 @@
-"""Evaluates a step: the model of the run, with the weights of the checkpoint nearest to the step."""
+"""Evaluates a step with the model of the run, and the weights of the checkpoint nearest to the step."""
 
 import dataclasses
 import functools
@@ -17,19 +17,20 @@ from pipeline.training.state.checkpoints import Entry
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.tasks.objective import Objective
 
-# --- Weights of a run for the examples of a step.
+# --- Chooses weights of a run for the examples of a step.
 
 
-DamageOf = Callable[[Entry], str]  # `Entry.damage`, or what remembers its answers: it reads whole checkpoints
+# `Entry.damage`, or a function that keeps its answers, because it reads whole checkpoints.
+DamageOf = Callable[[Entry], str]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Weights:
-    """The weights after `step` steps. 0 means the initial weights, which the seed decides."""
+    """The weights after `step` steps. 0 means the initial weights, which the seed determines."""
 
     step: int
     damaged: tuple[str, ...] = ()  # checkpoints that would have been chosen, and what is wrong with each
-    are_averaged_too: bool = False  # the run keeps averages, which are not meant here
+    are_averaged_too: bool = False  # whether the run also keeps averages, which are not used here
 
     def seen_from(self, step: int) -> str:
         """Names the weights that evaluate the examples of `step`."""
@@ -64,13 +65,16 @@ def nearest_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) ->
         reason = damage_of(entry)
         if not reason:
             return Weights(step=entry.step, damaged=tuple(damaged))
-        if entry in checkpoints.newest_first(root):  # or a run that goes on has deleted it meanwhile
+        # Otherwise a run that goes on has deleted it in the meantime.
+        if entry in checkpoints.newest_first(root):
             damaged.append(reason)
     return Weights(step=0, damaged=tuple(damaged))
 
 
 def chosen_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
-    """The checkpoint of exactly `step` steps; 0: the initial weights. Raises InputError if there is none."""
+    """The checkpoint after exactly `step` steps; 0: the initial weights. Raises InputError if there is
+    none.
+    """
     found = [entry for entry in checkpoints.newest_first(root) if entry.step == step]
     reasons = [damage_of(entry) for entry in found]
     if not step or "" in reasons:
@@ -92,17 +96,17 @@ def _steps(number: int) -> str:
 # --- Losses of the examples of a batch under a model.
 
 
-# (inputs, targets) → (losses float32 [batch], predictions float32 [batch, …])
+# Function (inputs, targets) → (losses float32 [batch], predictions float32 [batch, …]).
 ExampleEvaluator = Callable[[dict[str, tf.Tensor], TargetsOfBatch], tuple[np.ndarray, np.ndarray]]
 
 
 def example_evaluator(model: keras.Model, objective: Objective) -> ExampleEvaluator:
-    """A function of a batch to its losses and predictions, one an example.
+    """A function from a batch to its losses and predictions, one for each example.
 
-    Losses are what training minimises, before they are added up: in nats, or in squared units of the label,
-    of smoothed labels and weighted where the run has it so. The model runs as in an evaluation: without
-    dropout, and with the moving statistics of its batch normalizations, so that an example costs the same
-    whatever batch it is in.
+    Losses are what training minimises, before they are added up: in nats, or in squared units of the label;
+    with smoothed labels and weights if the run uses them. The model runs as in an evaluation: without
+    dropout, and with the moving statistics of its batch normalizations, so that the loss of an example does
+    not depend on its batch.
     """
 
     @tf.function(autograph=False)
@@ -118,7 +122,9 @@ def example_evaluator(model: keras.Model, objective: Objective) -> ExampleEvalua
 
 
 def worst_first(losses: np.ndarray) -> np.ndarray:
-    """Indices, int64 [n], of the losses, float32 [n]: those that are no numbers, then falling."""
+    """Indices, int64 [n], that order losses, float32 [n]: first those that are not finite, then from the
+    largest to the smallest.
+    """
     sorting = np.where(np.isnan(losses), np.inf, losses)
     return np.lexsort((np.arange(len(losses)), -sorting, ~np.isnan(losses)))
 
@@ -126,7 +132,7 @@ def worst_first(losses: np.ndarray) -> np.ndarray:
 class StepEvaluators:
     """Evaluators of a run's steps: one model, built once, whose weights change.
 
-    The weights are those that are trained, not their averages: they are what the step was taken from.
+    The weights are the trained ones, not their averages, because the step started from the trained ones.
 
     Args:
       checkpoint: the step of the checkpoint that evaluates all steps, 0 for the initial weights; None: the
@@ -136,8 +142,8 @@ class StepEvaluators:
     def __init__(self, workdir: Workdir, *, checkpoint: int | None) -> None:
         self._workdir, self._checkpoint = workdir, checkpoint
         self._damage_of = functools.cache(Entry.damage)
-        # The step that all weights of the model belong to; None if there is none: the seed does not give the
-        # initial weights of a run that begins with others.
+        # The step of the model's weights; None if they are those of no step: the seed does not give the
+        # initial weights of a run that began with others.
         record = run_record.read(workdir.run)
         self._loaded: int | None = None if record.warm_start or record.init else 0
 
@@ -145,11 +151,11 @@ class StepEvaluators:
         """Returns the weights for the step and its evaluator, which serves until the next call.
 
         Raises:
-          InputError: the checkpoint that was asked for is damaged, or there is none.
+          InputError: the requested checkpoint is damaged, or there is none.
         """
         weights = self._wanted(step)
         while not self._is_loaded(weights.step):
-            weights = self._wanted(step)  # a run that goes on has deleted the first one
+            weights = self._wanted(step)  # repeated if a run that goes on has deleted the first one
         weights = dataclasses.replace(weights, are_averaged_too=bool(self._rebuilt.averages))
         return weights, self._example_evaluator
 
@@ -162,7 +168,7 @@ class StepEvaluators:
     def _is_loaded(self, step: int) -> bool:
         """Loads the weights unless they are loaded; False where their checkpoint is gone."""
         if step != self._loaded:
-            self._loaded = None  # until all of them are there
+            self._loaded = None  # no step until all of them are there
             if not step:
                 self._rebuilt.model.set_weights(self._initial())
             elif not self._is_restored(step):
@@ -188,7 +194,7 @@ class StepEvaluators:
         return example_evaluator(self._rebuilt.model, self._rebuilt.objective)
 
     def _initial(self) -> list:
-        """The weights that the run began with, of the seed or of what it names: [n] arrays."""
+        """The weights with which the run began, from the seed or from the source that its config names."""
         run = self._rebuilt
         if kept := first_weights.kept(run.workdir):
             return kept

@@ -29,7 +29,7 @@ _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIF
 
 
 def format_value(feature: Feature, value: np.ndarray) -> str:
-    """The value of a feature, [*feature.shape], as the raw data had it, as far as the record tells."""
+    """Formats the value of a feature, [*feature.shape], like the raw data, as far as the record tells."""
     return _BY_TYPE.of(feature)(feature, value)
 
 
@@ -42,7 +42,8 @@ def format_label(schema: Schema, features: Mapping[str, np.ndarray]) -> str:
 def _numeric(feature: Numeric, value: np.ndarray) -> str:
     if feature.missing == "mark" and value.dtype == np.float32 and math.isnan(value):
         return MISSING
-    # The shortest number that is stored so; with an offset float32 tells fewer digits than the sum has.
+    # The shortest number that is stored as this value. With an offset, float32 has fewer digits than the sum
+    # shows.
     return f"{float(value) + feature.offset:.10g}" if feature.offset else _number(value)
 
 

@@ -23,7 +23,7 @@ FORMAT = "penstock.replay/1"
 
 _FAR = "robust standard deviations"
 _NAME = 40  # characters of a feature's name in a sentence
-_CHARACTERS = 300  # of a value
+_CHARACTERS = 300  # characters of a value that are shown
 _LARGEST_STORED = 2 << 20  # 2 MiB: a page of larger pictures would take minutes to load
 
 
@@ -99,7 +99,7 @@ def _spike(spike: Spike, schema: Schema) -> Iterator[Section]:
 
 
 def verdict(spike: Spike) -> str:
-    """Compares the steps of the window and of the one before."""
+    """Compares the steps of the window and of the window before."""
     steps = f"steps {spike.first:,} to {spike.window.last - 1:,}"
     weights = spike.weights.seen_from(spike.first)
     if spike.steps:
@@ -128,7 +128,7 @@ def _weights(step: ReplayedStep) -> list[tuple[str, str]]:
 
 
 def _losses(values: np.ndarray) -> str:
-    """Mean, median and largest of float32 [n], as far as they are finite; and how many are not."""
+    """Mean, median and largest of the finite losses in float32 [n]; and how many are not finite."""
     finite = values[np.isfinite(values)].astype(np.float64)
     bad = len(values) - len(finite)
     said = [f"{bad:,} not finite"] if bad else []
@@ -182,7 +182,9 @@ def _mixed(partner: Partner | None, schema: Schema) -> str:
 
 
 def prediction(example: Example, label: Label) -> str:
-    """`yes 0.9731` or, where that is neither its label nor its partner's, `yes 0.9731, no 0.0269`."""
+    """Formats the prediction: `yes 0.9731` or, if that is neither its label nor its partner's, `yes 0.9731,
+    no 0.0269`.
+    """
     given, partner = example.prediction, [example.partner] if example.partner else []
     if isinstance(label, TokenLabel):
         return format_value(Tensor(name=label.name, dimensions=given.shape), given)
@@ -208,7 +210,7 @@ def _is_there(features: RawFeatures, label: Label) -> np.ndarray:
 
 
 def _pictures(example: Example, schema: Schema) -> Markup | None:
-    """The file of the image as it is stored, that of its partner, and the pixels that the model got."""
+    """The stored file of the image, that of its partner, and the pixels that the model got."""
     pixels = example.inputs.get("image")
     shown = {
         "as stored": _stored(example.features, schema),
@@ -224,7 +226,7 @@ def _pictures(example: Example, schema: Schema) -> Markup | None:
 
 
 def _stored(features: RawFeatures, schema: Schema) -> str | None:
-    """The file of an image as a data URL; None where there is none, or it is large."""
+    """The file of an image as a data URL; None if there is none, or if it is too large."""
     images = schema.of_type(Image)
     data = bytes(features[images[0].name][()]) if images else b""
     kind = image_format(data)
@@ -282,7 +284,7 @@ def _raw_json(raw: RawRow | None) -> dict[str, object] | None:
 
 
 def _features_json(features: Mapping[str, np.ndarray], schema: Schema) -> dict[str, object]:
-    """By name; the bytes of an image in base64."""
+    """The features by name, for JSON; the bytes of an image are in base64."""
     images = {feature.name for feature in schema.of_type(Image)}
     return {
         feature.name: base64.b64encode(bytes(features[feature.name][()])).decode()

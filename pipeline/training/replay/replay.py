@@ -24,16 +24,16 @@ from pipeline.training.state import workdir as workdir_lib
 
 
 class Replay:
-    """A run, any step of which can be replayed; what was loaded for one step serves the next.
+    """A run whose steps can be replayed; what was loaded for one step is used again for the next.
 
     Args:
-      moved_to: where datasets of the run are now, if they are not where they were.
+      moved_to: present places of datasets of the run that were moved.
       checkpoint: the step of the checkpoint that evaluates the examples, 0 for the initial weights; None:
         the nearest to each step.
 
     Raises:
-      InputError: there is no run or no such dataset, it is another dataset, or the run's order of rows is of
-        another version.
+      InputError: there is no run or no such dataset, the dataset is another one, or the run's order of rows
+        has another version.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Replay:
 
     @property
     def steps(self) -> int:
-        """The steps that the run has, or will have when it is finished."""
+        """The number of steps that the run has, or will have when it is finished."""
         return self.record.steps if self.record.finished else self.record.total_steps
 
     def step(self, step: int, *, examples: int) -> ReplayedStep:
@@ -78,12 +78,12 @@ class Replay:
             )
             for window in windows[:MOST_WINDOWS]
         ]
-        # A window that was not logged is reported only where the data explain its jump.
+        # A window that was not logged is reported only if the data explain its jump.
         found = tuple(spike for spike in looked_into if spike.steps or math.isfinite(spike.window.loss))
         return Spikes(points=len(points), found=found, left_out=len(windows) - len(looked_into))
 
     def _stopped_before(self, points: Sequence[Mapping]) -> int | None:
-        """The step that would have been logged next, where the run ended without being finished."""
+        """The step that would have been logged next, if the run ended without being finished."""
         if self.record.finished:
             return None
         logged = points[-1]["step"] if points else 0

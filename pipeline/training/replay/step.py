@@ -1,4 +1,4 @@
-"""One step, replayed: its examples with what each costs, the worst first."""
+"""One replayed step: its examples with their losses, the worst first."""
 
 import dataclasses
 import functools
@@ -24,34 +24,34 @@ from pipeline.training.replay.stream import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Partner:
-    """The example that another one is mixed with."""
+    """The example with which another one is mixed."""
 
-    index: int  # in the global batch, from 0
+    index: int  # number in the global batch, from 0
     record: Record
     features: RawFeatures  # as stored, the label too
-    share: float  # of the example itself in the mixture, 0 to 1
-    weight: float | None = None  # its own, as the data hold it
+    share: float  # share of the example itself in the mixture, 0 to 1
+    weight: float | None = None  # the partner's weight, as stored in the data
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Example:
-    index: int  # in the global batch, from 0
+    index: int  # number in the global batch, from 0
     record: Record
-    loss: float  # nats, or squared units of the label; times the weight, where it has one
+    loss: float  # in nats, or squared units of the label; multiplied by the weight, if it has one
     prediction: np.ndarray  # float32 [], or [classes]
     features: RawFeatures  # as stored, the label too
     inputs: dict[str, np.ndarray]  # as the model gets them; images are augmented
-    raw: RawRow | None = None  # that the record was made of, where its dataset knows
-    weight: float | None = None  # as the data hold it
-    partner: Partner | None = None  # where training mixes examples
+    raw: RawRow | None = None  # the raw row from which the record was made, where its dataset knows it
+    weight: float | None = None  # as stored in the data
+    partner: Partner | None = None  # set where training mixes examples
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplayedStep:
     step: int
-    epoch: int  # from 0, of its first example
-    first_position: int  # in the stream
-    weights: Weights  # that evaluate it
+    epoch: int  # epoch of its first example, from 0
+    first_position: int  # position of its first example in the stream
+    weights: Weights  # the weights that evaluate it
     losses: np.ndarray  # float32 [global batch], in the order of the batch
     examples: tuple[Example, ...]  # the worst first
     weighted_by: str = ""  # the feature that weighs the examples; empty: none does
@@ -120,19 +120,19 @@ def _partner(
     )
 
 
-# --- Losses that stand out among their neighbours: of log points in a run, and of steps in a window.
+# --- Losses that stand out among their neighbours: losses of log points in a run, and of steps in a window.
 #
 # A score is the distance from the neighbours' median in robust standard deviations: 1.4826 × the median
-# absolute deviation (Rousseeuw and Croux 1993, "Alternatives to the median absolute deviation"), and at
-# least 5% of the median, so that a loss that hardly varies does not make every wobble a jump. One jump does
-# not hide the next, as it does in a mean and a standard deviation.
+# absolute deviation (Rousseeuw and Croux 1993, "Alternatives to the median absolute deviation"), and at least
+# 5% of the median. So if a loss hardly varies, a small change is not a jump. One jump does not hide the next,
+# which it would with a mean and a standard deviation.
 
 
-JUMP = 4.0  # robust standard deviations; 1 in 30,000 normal numbers is as far above
-_BEFORE = 10  # windows that a window is compared with: those before it, as losses fall in training
-_FEWEST = 3  # of them
-_CONSISTENT = 1.4826  # makes the deviation that of a normal distribution
-_LEAST_PART = 0.05  # of the median
+JUMP = 4.0  # robust standard deviations; 1 in 30,000 normal numbers is that far above the median
+_BEFORE = 10  # windows with which a window is compared: those before it, because losses fall in training
+_FEWEST = 3  # windows before it, at least
+_CONSISTENT = 1.4826  # makes the deviation equal to that of a normal distribution
+_LEAST_PART = 0.05  # least deviation, as a fraction of the median
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ class Window:
 
     first: int
     last: int
-    loss: float  # NaN where it was never logged
+    loss: float  # NaN if it was never logged
     usual: float  # median of the windows before; NaN where there are none
     score: float  # infinite where the loss is not finite
     before: tuple[float, ...] = ()  # the losses of the windows before, ten at most
@@ -155,8 +155,8 @@ def windows_that_jumped(points: Sequence[Mapping], *, stopped_before: int | None
     """The windows of history.jsonl whose loss is far above that of the ten before, the farthest first.
 
     Args:
-      stopped_before: a step that the run did not log, as it stopped before; the window that would have ended
-        there counts as one that jumped. None: it was not stopped.
+      stopped_before: a step that the run did not log because it stopped earlier; the window that would have
+        ended there counts as one that jumped. None: the run did not stop early.
     """
     steps = [0, *(point["step"] for point in points)]
     losses = np.array([_number(point.get("loss")) for point in points])
@@ -170,9 +170,10 @@ def windows_that_jumped(points: Sequence[Mapping], *, stopped_before: int | None
 
 
 def jump_scores(losses: np.ndarray, *, among: np.ndarray) -> tuple[float, np.ndarray]:
-    """The median of the losses `among`, float64 [m], and how far above it each of `losses`, [n], is: [n].
+    """The median of the losses `among`, float64 [m], and the score of each of `losses`, [n], which says how
+    far above the median it is: [n].
 
-    Only finite losses are compared with: the median is NaN where there are none. The score of a loss that is
+    Only finite losses count among `among`: the median is NaN if there are none. The score of a loss that is
     not finite is infinite.
     """
     finite = among[np.isfinite(among)]
@@ -192,7 +193,9 @@ def _window(first: int, last: int, before: np.ndarray, loss: float) -> Window:
 
 
 def _above(before: np.ndarray, loss: float) -> tuple[float, float]:
-    """The median of the losses before, float64 [n], and the loss's score; 0 where too few are before."""
+    """The median of the losses before, float64 [n], and the loss's score; 0 if there are too few losses
+    before.
+    """
     usual, (score,) = jump_scores(np.array([loss]), among=before)
     is_known = len(before) >= _FEWEST or not math.isfinite(loss)
     return usual, float(score) if is_known else 0.0
@@ -209,15 +212,15 @@ def _number(value: object) -> float:
 # because the weights changed.
 
 
-MOST_WINDOWS = 5  # that are computed again
-MOST_STEPS = 10  # of a window, that are described
+MOST_WINDOWS = 5  # windows whose steps are computed again
+MOST_STEPS = 10  # steps of a window that are described
 
-WeightsAt = Callable[[int], tuple[Weights, ExampleEvaluator]]  # of a step
+WeightsAt = Callable[[int], tuple[Weights, ExampleEvaluator]]  # function of a step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpikedStep:
-    """A step whose batch costs much more than those around it."""
+    """A step whose loss is much larger than those of the steps around it."""
 
     score: float  # robust standard deviations above `usual`
     usual: float  # median of the steps around it
@@ -226,30 +229,30 @@ class SpikedStep:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spike:
-    """A window whose loss jumped, and the steps of it, and of the window before, that stand out."""
+    """A window whose loss jumped, and the steps that stand out, in it and in the window before."""
 
     window: Window
     first: int  # the first step whose loss was computed again
-    weights: Weights  # under which
-    steps: tuple[SpikedStep, ...]  # the farthest first; empty where none stands out
+    weights: Weights  # the weights that evaluate the steps
+    steps: tuple[SpikedStep, ...]  # the farthest first; empty if none stands out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spikes:
     """The report of `--spikes` on a run."""
 
-    points: int  # lines of history.jsonl
+    points: int  # number of lines in history.jsonl
     found: tuple[Spike, ...]  # the farthest jump first
-    left_out: int  # windows that jumped, too, but less
+    left_out: int  # number of further windows that jumped, but less
 
 
 def spike_of(
     stream: TrainingStream, window: Window, *, since: int, weights_at: WeightsAt, examples: int
 ) -> Spike:
-    """Computes the loss of the steps [since, window.last) again, and tells those that stand out.
+    """Computes the loss of the steps [since, window.last) again, and returns those that stand out.
 
     Args:
-      since: where the window before begins: its last step may have broken the weights.
+      since: the first step of the window before, whose last step may have broken the weights.
       examples: how many examples of a step are described.
     """
     weights, evaluator = weights_at(since)
@@ -267,7 +270,7 @@ def spike_of(
 
 
 def _farthest(scores: np.ndarray) -> list[int]:
-    """Indices of the largest of the scores, float64 [n], as far as they are jumps."""
+    """Indices of the largest scores, float64 [n], that are jumps."""
     return [at for at in np.argsort(-scores, kind="stable")[:MOST_STEPS].tolist() if scores[at] > JUMP]
 
 
@@ -288,6 +291,6 @@ def _losses(stream: TrainingStream, first: int, last: int, evaluator: ExampleEva
 
 
 def beginnings(points: Sequence[dict]) -> dict[int, int]:
-    """Returns the start of the window before, by the first step of each window of history.jsonl."""
+    """Returns the first step of the window before, by the first step of each window in history.jsonl."""
     steps = [0, 0, *(point["step"] for point in points)]
     return dict(zip(steps[1:], steps, strict=False))

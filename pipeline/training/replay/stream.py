@@ -40,27 +40,27 @@ from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
-# --- The datasets of a run, found again: where they were, or where they are now.
+# --- The datasets of a run, found again: at their old or their new place.
 #
-# The digest in run.json decides: a dataset that was published anew under the same name is another.
+# The digest in run.json decides: a dataset that was published again under the same name is another one.
 
 
-_DIGITS = 12  # characters shown of a digest
-_CHARACTERS = 200  # shown of a raw row, its file and line included
+_DIGITS = 12  # characters of a digest that are shown
+_CHARACTERS = 200  # characters of a raw row that are shown, with its file and line
 
-_Moved = Mapping[str, list[str]]  # directories or globs, by digest
+_Moved = Mapping[str, list[str]]  # directories or globs of moved datasets, by digest
 
 
 def datasets_of_run(
     record: RunRecord, data: Data, *, moved_to: Sequence[str | pathlib.Path] = ()
 ) -> tuple[Dataset, Data]:
-    """The run's dataset, and `data` with a mixture that names its datasets where they are now.
+    """The run's dataset, and `data` with the present places of a mixture's datasets.
 
     Args:
       moved_to: directories of datasets that are no longer where they were, or globs of them.
 
     Raises:
-      InputError: a dataset is not there, or is another one; or a directory holds none of the run's.
+      InputError: a dataset is missing, or is another one; or a directory holds no dataset of the run.
     """
     mixed = _mixed(record, data)
     moved = _moved(moved_to, wanted=[digest for _, digest in (*record.datasets, *mixed)])
@@ -79,7 +79,9 @@ def _mixed(record: RunRecord, data: Data) -> list[tuple[str, str]]:
 
 
 def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> _Moved:
-    """Returns the named datasets by digest; each dataset of a glob where the whole is none of the run's."""
+    """Returns the named datasets by digest. If a glob as a whole is not a dataset of the run, each dataset in
+    it is returned.
+    """
     moved = collections.defaultdict(list)
     for pattern in map(str, moved_to):
         named = open_window([pattern])
@@ -93,7 +95,9 @@ def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> 
 
 
 def _find(directory: str, digest: str, moved: _Moved) -> tuple[str, Dataset]:
-    """Returns where a dataset is now, and the dataset; each of several with the same bytes is taken once."""
+    """Returns the present place of a dataset, and the dataset. Of several places with the same bytes, each is
+    taken once.
+    """
     places = moved.get(digest, [])
     place = places[0] if len(places) == 1 else places.pop(0) if places else directory
     if not glob.has_magic(place) and not pathlib.Path(place).exists():
@@ -127,17 +131,17 @@ def _short(digest: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
-    """One example of a batch, by what never changes: where it is stored."""
+    """One example of a batch, identified by the place where it is stored."""
 
-    position: int  # in the training stream, from 0
+    position: int  # number in the training stream, from 0
     epoch: int  # from 0
     dataset: str  # directory
     split: str
-    file: str  # relative to the dataset
-    ordinal: int  # of the record in its file, from 0
-    row: int | None  # in the record, from 0, where a record is a block of rows; else None
-    part: int  # of the mixture, from 0; 0 where there is none
-    number: int  # of the row over all shards of the part's selection
+    file: str  # path relative to the dataset
+    ordinal: int  # number of the record in its file, from 0
+    row: int | None  # number in the record, from 0, if a record is a block of rows; else None
+    part: int  # number of the part of the mixture, from 0; 0 if there is no mixture
+    number: int  # number of the row over all shards of the part's selection
 
 
 def records_of(data: TrainingData, positions: np.ndarray, numbers: np.ndarray) -> tuple[Record, ...]:
@@ -174,14 +178,14 @@ def _split_by_file(selection: Selection) -> dict[str, str]:
     return {shard.path: split for split, shards in splits.items() for shard in shards}
 
 
-Batch = tuple[dict[str, tf.Tensor], TargetsOfBatch]  # of a global batch
+Batch = tuple[dict[str, tf.Tensor], TargetsOfBatch]  # inputs and targets of a global batch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingStream:
-    """The stream of a run, in any process: it depends on the experiment and the data alone.
+    """The stream of a run, in any process: it depends only on the experiment and the data.
 
-    Nothing that comes before a step is read. The graph that reads one step is traced once, for all of them.
+    Nothing before a step is read. The graph that reads one step is traced once, for all of them.
     """
 
     args: Data
@@ -194,11 +198,11 @@ class TrainingStream:
 
     @property
     def targets(self) -> Targets:
-        """The targets of a batch, its second part."""
+        """Makes the targets, the second part of a batch."""
         return data.targets(self.args, self.schema)
 
     def batch(self, step: int) -> Batch:
-        """The global batch as the model gets it: those of all replicas, in their order.
+        """The global batch as the model gets it: the batches of all replicas, in order.
 
         Raises:
           InputError: a record is damaged.
@@ -212,7 +216,7 @@ class TrainingStream:
         return records_of(self.data, positions.numpy(), numbers.numpy())
 
     def batches(self, first: int, *, steps: int) -> Iterator[Batch]:
-        """The batches of consecutive steps, which cost less together; raises what `batch` does."""
+        """The batches of consecutive steps, which take less time together; raises what `batch` raises."""
         with naming_damage(*parts_of(self.data)):
             yield from itertools.islice(self._batches(first), steps)
 
@@ -235,7 +239,9 @@ class TrainingStream:
         )
 
     def _plan(self, step: int | tf.Tensor) -> ReadPlan:
-        """Plans reading for one host and one replica: a global batch is the same on any others."""
+        """Plans reading for one host and one replica, because a global batch does not depend on their
+        number.
+        """
         global_batch = self.args.global_batch
         return data.read_plan(
             self.args, self.data, share=Share(global_batch=global_batch), position=step * global_batch
@@ -243,7 +249,7 @@ class TrainingStream:
 
 
 def _of_step(read: Callable[[tf.Tensor], tf.data.Dataset]) -> Callable[[tf.Tensor], tuple]:
-    """A function of a step, int64 [], to the first element of what `read` gives from there on.
+    """A function from a step, int64 [], to the first element that `read` gives from there on.
 
     Tracing a pipeline takes a second or more, running it milliseconds.
     """
@@ -255,7 +261,8 @@ def _of_step(read: Callable[[tf.Tensor], tf.data.Dataset]) -> Callable[[tf.Tenso
     return first
 
 
-# --- The training stream of a run that is over, or elsewhere: from its working directory and its datasets.
+# --- Opens the training stream of a run from its working directory and its datasets, even when the run is
+# over.
 
 
 def open_stream(
@@ -264,11 +271,11 @@ def open_stream(
     """Opens the training stream of a run.
 
     Args:
-      moved_to: where datasets of the run are now, if they are not where they were.
+      moved_to: present places of datasets of the run that were moved.
 
     Raises:
-      InputError: there is no such dataset, or it is another; or the run's order of rows, or augmentation of
-        images, is of a version that this one does not know.
+      InputError: there is no such dataset, or it is another one; or the run's order of rows, or its
+        augmentation of images, has a version that this program does not know.
     """
     args = config.parse(record.config).data
     _require_known_versions(record, args.augmentation)
@@ -311,14 +318,14 @@ def _require_known_versions(record: RunRecord, augmentation: Augmentation) -> No
             )
 
 
-# --- Single records, read by their place in their file, and compared with what was published.
+# --- Reads single records by their place in the file, and compares them with what was published.
 
 
 def payload(data: TrainingData, record: Record) -> bytes:
     """The serialized example of a record.
 
     Raises:
-      InputError: it is not what was published, by its checksum or its hash in the index.
+      InputError: its checksum, or its hash in the index, shows that it is not what was published.
     """
     selection = parts_of(data)[record.part]
     shards = selection.shards
@@ -332,7 +339,8 @@ def payload(data: TrainingData, record: Record) -> bytes:
 def require_sound(data: TrainingData, records: Iterable[Record]) -> None:
     """Raises InputError where one of the records is not what was published.
 
-    Blocks that are mapped into memory are read without a look at their checksums.
+    This is needed for blocks that are mapped into memory, whose checksums are not compared when they are
+    read.
     """
     distinct = {(record.part, record.file, record.ordinal): record for record in records}
     for record in distinct.values():
@@ -348,10 +356,10 @@ def _damaged(selection: Selection, what: str) -> InputError:
     )
 
 
-# --- The features of single records as they are stored, read by their place in the file.
+# --- Reads the stored features of single records by their place in the file.
 
 
-RawFeatures = dict[str, np.ndarray]  # by feature, the label too; bytes where it is a string
+RawFeatures = dict[str, np.ndarray]  # by feature, with the label; bytes where it is a string
 
 
 def raw_features(data: TrainingData, records: Sequence[Record]) -> list[RawFeatures]:
@@ -377,7 +385,9 @@ def _parsed(payload: bytes, record: Record, schema: Schema) -> RawFeatures:
 
 
 def origins_of(data: TrainingData, records: Sequence[Record]) -> list[RawRow | None]:
-    """The raw row of each record; None where its dataset does not know. Never fails for want of one."""
+    """The raw row of each record; None where its dataset does not know it. It never fails if one is
+    missing.
+    """
     found: list[RawRow | None] = [None] * len(records)
     for part, selection in enumerate(parts_of(data)):
         mine = [index for index, record in enumerate(records) if record.part == part]
@@ -393,7 +403,7 @@ def _has_blocks(records: Sequence[Record], some: Sequence[int]) -> bool:
 
 
 def _row(record: Record, in_block: int) -> int:
-    """Its number in the file."""
+    """The number of the record's row in the file."""
     return record.ordinal if record.row is None else record.ordinal * in_block + record.row
 
 
@@ -404,7 +414,9 @@ def place(record: Record) -> str:
 
 
 def raw_row_note(raw: RawRow | None) -> str:
-    """Formats `; raw row visits.csv line 26: 26,Genf,1,no`, or the part that is known; may be empty."""
+    """Formats a note such as `; raw row visits.csv line 26: 26,Genf,1,no`, or the part that is known; may be
+    empty.
+    """
     if raw is None:
         return ""
     return f"; raw row {shortened(str(raw) if raw.text is None else f'{raw}: {raw.text}', _CHARACTERS)}"

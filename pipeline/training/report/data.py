@@ -28,9 +28,9 @@ from pipeline.training.report.inputs import ReportInputs
 
 _MAX_REASONS = 8
 _EXAMPLES_A_REASON = 3
-_MAX_DAMAGED = 100  # rows of the table
+_MAX_DAMAGED = 100  # rows of the table, at most
 _RAW_CHARACTERS = 120
-_MAX_OPEN = 30  # features; the rest is folded away
+_MAX_OPEN = 30  # features that are shown; the rest is folded away
 _NAME_CHARACTERS = 60
 _MOST_VALUES = 5
 _MOST_CLASSES = 10
@@ -38,7 +38,7 @@ _NUMBERS = ("smallest", "median", "largest", "mean ± std")
 
 
 def dataset_section(inputs: ReportInputs) -> Section:
-    """Counts, splits, damaged and rejected rows, features: what is known of them."""
+    """A section on counts, splits, damaged and rejected rows, and features, as far as they are known."""
     return Section(
         title="The data",
         parts=[
@@ -101,7 +101,7 @@ def _damaged(inputs: ReportInputs) -> list[object]:
 
 
 def _rejections(inputs: ReportInputs) -> list[object]:
-    """Why rows were rejected, most frequent reason first, each with a few of the rows."""
+    """The reasons why rows were rejected, the most frequent first, each with a few of the rows."""
     if inputs.manifest is None or not inputs.manifest.rows_rejected:
         return []
     examples = collections.defaultdict(list)
@@ -144,7 +144,7 @@ def _features(inputs: ReportInputs) -> list[object]:
 def feature_table(statistics: SplitStatistics, schema: Schema | None) -> Table:
     """A row for each feature: how often it is missing, its values as a small plot, its numbers.
 
-    The label comes first, then the order of the schema, which the user wrote.
+    The label comes first; the others are in the order of the schema, which the user wrote.
     """
     declared = {feature.name: feature for feature in schema.features} if schema else {}
     order = sorted(declared, key=lambda name: not isinstance(declared[name], Label))
@@ -176,7 +176,7 @@ def _kind(feature: FeatureStatistics, declared: Feature | None) -> str:
         return feature.dtype
     shape = f" {list(declared.shape)}" if declared.shape else ""
     kind = "predicted" if isinstance(declared, Label) else declared.kind
-    said = [kind] if kind != feature.name else []  # a feature `image` is no "image image"
+    said = [kind] if kind != feature.name else []  # for a feature named `image`, "image image" would be silly
     return " · ".join([*said, f"{_BY_TYPE.of(declared).detail(declared)}{shape}"])
 
 
@@ -203,9 +203,10 @@ def _numbers(feature: FeatureStatistics, shown: "FeatureFormat") -> list[str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureFormat:
-    """How the report shows one feature type: `detail` stands beside its name, its plot has `most_values`.
+    """How the report shows one feature type: `detail` is shown beside its name, and its plot has at most
+    `most_values` values.
 
-    `number` writes one of its numbers, `spread` their standard deviation.
+    `number` formats one of its numbers, and `spread` their standard deviation.
     """
 
     detail: Callable[[Feature], str]

@@ -93,8 +93,8 @@ def late_start(run: Mapping) -> Iterator[Finding]:
 def overfitting(history: Sequence[Mapping], *, is_best_kept: bool = False) -> Iterator[Finding]:
     """Says since which step validation got worse while training got better; nothing where it did not happen.
 
-    It happened where all evaluations after the best one, two at least, have a loss more than 1% above it,
-    while the training loss sank.
+    It happened if all evaluations after the best one, at least two, have a loss more than 1% above the best
+    loss, while the training loss fell.
 
     Args:
       history: lines of `history.jsonl`: `step`, `loss`, and `validation` with its own `loss`.
@@ -167,14 +167,14 @@ def _data(inputs: ReportInputs) -> Iterator[Finding]:
 
 def _is_constant(feature: FeatureStatistics) -> bool:
     if not feature.present or feature.missing:
-        return False  # what is missing at times still tells rows apart
+        return False  # values that are sometimes missing still tell rows apart
     if feature.numeric is not None:
         return feature.numeric.minimum == feature.numeric.maximum
     return feature.values is not None and feature.values.complete and feature.values.distinct == 1
 
 
 def _classes(counts: np.ndarray, classes: Sequence[str]) -> Iterator[Finding]:
-    """Findings on counts [classes, classes], rows by the actual and columns by the predicted class."""
+    """Findings about counts [classes, classes]; rows are actual classes, columns predicted ones."""
     there = counts.sum(axis=1) > 0
     yield from _named(
         "The split has no example of",
@@ -204,7 +204,7 @@ def _loss(loss: float, prior: float) -> Iterator[Finding]:
 
 
 def _named(what: str, names: Sequence[str], advice: str) -> Iterator[Finding]:
-    """A finding on the first of the names, and how many more there are; nothing where there are none."""
+    """A finding about the first of the names, and the number of others; nothing if there are no names."""
     if names:
         more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
         listed = ", ".join(formats.shortened(name, 40) for name in names[:_MAX_NAMES])

@@ -1,4 +1,4 @@
-"""Reads what the report shows. What is missing or half written is left out, never guessed."""
+"""Reads what the report shows. Missing or half-written parts are left out, never guessed."""
 
 import dataclasses
 import itertools
@@ -19,17 +19,17 @@ from pipeline.data.schema.schema import Schema
 from pipeline.training.state import goodput
 from pipeline.training.state.workdir import Workdir
 
-_MAX_REJECTED_READ = 2_000  # lines; the report shows a few examples of each reason
+_MAX_REJECTED_READ = 2_000  # lines that are read; the report shows a few examples for each reason
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReportInputs:
-    """Everything that is known of one training run; empty where it is not known yet."""
+    """Everything that is known about one training run; empty where it is not known yet."""
 
     workdir: pathlib.Path
     run: Mapping
     history: tuple[Mapping, ...]
-    goodput_log: tuple[Mapping, ...]  # what the time went to
+    goodput_log: tuple[Mapping, ...]  # where the time went
     evaluation: Mapping
     baselines: Mapping  # what simple models answer on the same split
     damaged: Mapping  # records that the run left out
@@ -38,11 +38,11 @@ class ReportInputs:
     manifest: Manifest | None
     schema: Schema | None
     statistics: Statistics
-    problems: tuple[str, ...]  # why something of the dataset could not be read
+    problems: tuple[str, ...]  # reasons why parts of the dataset could not be read
 
 
 def read_inputs(workdir: pathlib.Path) -> ReportInputs:
-    """Everything that the run in `workdir` and its dataset hold now."""
+    """Reads everything that the run in `workdir` and its dataset hold now."""
     files = Workdir(workdir)
     run = _read_object(files.run)
     first, *others = directories = _directories(run, otherwise=workdir / "no-dataset")
@@ -61,7 +61,8 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         schema=_attempt(schema_lib.load, [first / schema_lib.FILE_NAME, files.schema], problems),
         statistics=_attempt(
             _statistics,
-            # Several datasets have theirs in the run alone; in `statistics`, unless these are another run's.
+            # For several datasets, only the run has the statistics: in `statistics`, unless that file is from
+            # another run.
             [
                 *([] if others else [first / manifest_lib.STATISTICS_FILE_NAME]),
                 files.dataset_statistics if files.dataset_statistics.exists() else files.statistics,
@@ -85,7 +86,7 @@ def _rejected(directories: Sequence[pathlib.Path]) -> Iterator[Mapping]:
 
 
 def _statistics(path: pathlib.Path) -> Statistics:
-    """Statistics of a dataset, held against its manifest, or of a run."""
+    """Statistics of a dataset, checked against its manifest, or of a run."""
     if not (path.parent / manifest_lib.FILE_NAME).exists():
         return statistics_lib.read(path)
     manifest = manifest_lib.load(path.parent)
@@ -93,7 +94,9 @@ def _statistics(path: pathlib.Path) -> Statistics:
 
 
 def _attempt(read: Callable, paths: Sequence, problems: list[str]) -> object | None:
-    """Returns what `read` gives for the first readable path, else None; then adds the first problem."""
+    """Returns what `read` gives for the first readable path. If there is none, returns None and adds the
+    first problem.
+    """
     first: str | None = None
     for path in paths:
         try:
@@ -113,7 +116,7 @@ def _read_object(path: pathlib.Path) -> Mapping:
 
 
 def _read_lines(path: pathlib.Path) -> Iterator[Mapping]:
-    """JSON objects, one a line. A line cut short by a kill is skipped."""
+    """JSON objects, one on each line. A line that a kill cut short is skipped."""
     try:
         lines = path.open(encoding="utf-8", errors="replace")
     except OSError:
@@ -129,7 +132,7 @@ def _read_lines(path: pathlib.Path) -> Iterator[Mapping]:
 
 
 def curve(history: tuple[Mapping, ...], key: str, *, validation: bool = False) -> tuple[list, list]:
-    """Steps and values of one metric; NaN for what is not a number. Empty where it was never logged."""
+    """Steps and values of one metric; NaN for a value that is not a number. Empty if it was never logged."""
     steps, values = [], []
     for line in history:
         source = (line.get("validation") or {}) if validation else line
@@ -140,5 +143,5 @@ def curve(history: tuple[Mapping, ...], key: str, *, validation: bool = False) -
 
 
 def as_float(value: object) -> float:
-    """The number; NaN for what is none."""
+    """The value as a number; NaN if it is not one."""
     return float(value) if isinstance(value, int | float) else math.nan

@@ -1,4 +1,4 @@
-"""The provenance of a model: one sentence, and the commands and versions that make it again."""
+"""The provenance of a model: one sentence, and the commands and versions that reproduce it."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ def title(inputs: ReportInputs) -> str:
 
 
 def origin(inputs: ReportInputs) -> str:
-    """One line: trained when, how far, for how long, on what."""
+    """One line that says when the model was trained, how far, for how long, and on what."""
     run = inputs.run
     parts = (
         f"started {str(run['started'])[:16].replace('T', ' ')}" if run.get("started") else None,
@@ -98,7 +98,7 @@ def _callback(found: Mapping) -> str:
 
 
 def _start(run: Mapping) -> str | None:
-    """The run that this one began with, or what gave it some weights; None: the seed gave all."""
+    """The run or file that gave this run its first weights, or some of them; None if the seed gave all."""
     start, init = run.get("warm_start"), run.get("init")
     if start:
         checkpoint = str(start.get("checkpoint"))[:_DIGEST_CHARACTERS]
@@ -107,7 +107,9 @@ def _start(run: Mapping) -> str | None:
 
 
 def _first_weights(init: Mapping) -> Folded | None:
-    """What the model took of a source of weights, what it lacked there, and what was left over."""
+    """The weights that the model took from a source, those that the source lacked, and those that were left
+    over.
+    """
     if not init:
         return None
     loaded, lacking, left = (init.get(key) or () for key in ("loaded", "not_loaded", "not_used"))

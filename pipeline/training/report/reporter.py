@@ -1,4 +1,4 @@
-"""Reports how a run goes: terminal, history.jsonl, TensorBoard, run.json and the report."""
+"""Reports the progress of a run: terminal, history.jsonl, TensorBoard, run.json and the report."""
 
 import dataclasses
 import datetime
@@ -34,12 +34,12 @@ _REPORT_EVERY_S = 10.0  # the page of a run under way: to write it takes 0.1 s
 
 
 class Reporter:
-    """Only the chief of a cluster has one.
+    """Reports a run; only the chief of a cluster has a reporter.
 
     Args:
-      record: of this run; its steps and seconds are kept up to date in run.json.
+      record: record of this run; its steps and seconds are kept up to date in run.json.
       before: what run.json held before, if the run is continued.
-      step: the step that training starts from.
+      step: the step from which training starts.
       logged: the last log point before it.
     """
 
@@ -94,7 +94,7 @@ class Reporter:
         self._progress.tell(line)
 
     def bad_step(self, event: Mapping, line: str) -> None:
-        """Receives what was done about a step whose loss was not finite, and a line on it."""
+        """Receives what was done about a step whose loss was not finite, and a line about it."""
         self._progress.tell(line)
         self._record = dataclasses.replace(self._record, bad_steps=(*self._record.bad_steps, event))
         self._write_record(self._record.steps)
@@ -115,12 +115,12 @@ class Reporter:
         run_record.write(self._workdir.run, self._record)
 
 
-# Without tqdm's own speed: the loss has room in 80 columns.
+# tqdm's own speed is left out, so that the loss has room in 80 columns.
 _BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 
 
 class Progress:
-    """Shows log points as they come: a bar where someone is watching, lines where output goes to a file."""
+    """Shows log points as they come: as a bar on a terminal, as lines where output goes to a file."""
 
     def __init__(
         self,
@@ -131,10 +131,10 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self._done, self._since = step, clock()  # what the time left is reckoned from
+        self._done, self._since = step, clock()  # start of the measurement for the time left
         self._stream = stream or sys.stdout
         self._total = total_steps
-        watched = stream or sys.stderr  # of the two, it alone takes the characters that draw a bar
+        watched = stream or sys.stderr  # only this one of the two accepts the characters that draw a bar
         is_watched = self._stream.isatty() and watched.isatty()
         self._bar = tqdm(
             total=total_steps, initial=step, file=watched, disable=not is_watched, bar_format=_BAR
@@ -162,7 +162,9 @@ class Progress:
             self._bar.write(terminal.broken(describe(point, self._total)), file=self._stream)
 
     def _left(self, step: int) -> str:
-        """The time left after `step`, at the speed until then, with evaluation; the bar has its own."""
+        """The time left after `step`, at the speed so far, evaluations included; the bar has its own
+        estimate.
+        """
         if not self._done < step < self._total:
             return ""
         seconds = (self._clock() - self._since) / (step - self._done) * (self._total - step)
@@ -173,7 +175,9 @@ class Progress:
 
 
 def describe(point: Mapping, total_steps: int) -> str:
-    """One line of step, epoch, loss, accuracy, speed, time spent waiting for input, validation metrics."""
+    """One line with step, epoch, loss, accuracy, speed, time spent waiting for input, and validation
+    metrics.
+    """
     head = [f"step {point['step']:,}/{total_steps:,}", f"epoch {point['epoch']:.2f}"]
     validation = [summary(point["validation"])] if "validation" in point else []
     return "  ".join([*head, *_speed_and_loss(point), *validation])
@@ -186,7 +190,9 @@ def summary(metrics: Mapping) -> str:
 
 
 def number(value: float) -> str:
-    """Four decimals; four digits of a small number, six from a thousand on: 0.0009432 0.1234 1.68355e+11."""
+    """Formats with four decimals; small numbers with four digits, numbers from a thousand on with six:
+    0.0009432 0.1234 1.68355e+11.
+    """
     if value and abs(value) < 0.1:
         return f"{value:.4g}"
     return f"{value:.4f}" if abs(value) < 1_000 else f"{value:.6g}"
@@ -213,7 +219,7 @@ class Summaries:
                 f"summaries {directory}",
                 received=error.message,
                 expected="a directory that can be written to",
-                action="Remove what stands there; the same command goes on from the last checkpoint.",
+                action="Remove what is there; the same command goes on from the last checkpoint.",
             ) from None
 
     def write(self, point: Mapping) -> None:
@@ -226,7 +232,7 @@ class Summaries:
 
 
 def _write(writer: tf.summary.SummaryWriter, numbers: Mapping, step: int) -> None:
-    # TensorFlow refuses a Python float beyond float32, as squared errors can be.
+    # TensorFlow refuses a Python float beyond float32; squared errors can be that large.
     with writer.as_default(step=step), np.errstate(over="ignore"):
         for name, value in numbers.items():
             if isinstance(value, float):
@@ -234,7 +240,7 @@ def _write(writer: tf.summary.SummaryWriter, numbers: Mapping, step: int) -> Non
     writer.flush()
 
 
-# --- The report: one HTML page that needs nothing but itself.
+# --- The report: one HTML page that needs no other file.
 
 
 FILE_NAME = "report.html"
@@ -243,8 +249,7 @@ FILE_NAME = "report.html"
 def write_report(workdir: str | os.PathLike) -> pathlib.Path:
     """Writes `workdir/report.html` from what `workdir` and its dataset hold now; returns its path.
 
-    It may be called while training runs: what is not there yet is left out, and a reader never sees half a
-    page.
+    It may be called while training runs: missing parts are left out, and a reader never sees half a page.
     """
     path = pathlib.Path(workdir) / FILE_NAME
     files_lib.write_bytes(path, render_report(read_inputs(path.parent)).encode())

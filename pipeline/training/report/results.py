@@ -21,7 +21,7 @@ _MAX_PAIRS = 6
 def metrics_of(inputs: ReportInputs) -> tuple[Metric, ...]:
     """The metrics of the run's task, the most important first, and those that its config names.
 
-    If the task is not known, those of all tasks.
+    If the task is not known, the metrics of all tasks.
     """
     task = inputs.evaluation.get("task")
     if task is None and inputs.schema is not None and inputs.schema.of_type(Label):
@@ -32,12 +32,12 @@ def metrics_of(inputs: ReportInputs) -> tuple[Metric, ...]:
 
 
 def format_of(metric: Metric) -> Callable[[float], str]:
-    """The function that writes its values."""
+    """The function that formats its values."""
     return formats.fraction if metric.is_fraction else formats.number
 
 
 def headline(inputs: ReportInputs) -> Tiles | Note:
-    """The final metrics as tiles, the first one large; before the end, the latest validation's."""
+    """The final metrics as tiles, the first one large; before the end, those of the latest validation."""
     metrics, where = _latest(inputs)
     tiles = [
         (format_of(metric)(as_float(metrics[metric.key])), f"{where} {metric.name}")
@@ -111,10 +111,11 @@ def majority(counts: np.ndarray) -> tuple[int, float]:
 
 
 def prior_loss(counts: np.ndarray) -> float:
-    """The cross-entropy, in nats, of always answering with the classes' shares of the split: their entropy.
+    """The cross-entropy, in nats, of always predicting the shares of the classes in the split; it equals
+    their entropy.
 
-    No answer that is the same for all examples costs less (T. Cover and J. Thomas, "Elements of Information
-    Theory", 2006, theorem 2.6.3).
+    No prediction that is the same for all examples has a lower one (T. Cover and J. Thomas, "Elements of
+    Information Theory", 2006, theorem 2.6.3).
 
     Args:
       counts: [classes, classes], rows by the actual class.
@@ -125,7 +126,8 @@ def prior_loss(counts: np.ndarray) -> float:
 
 
 def mean_rmse(evaluation: Mapping) -> float:
-    """The RMSE of always answering the mean label: the labels' spread. NaN where the evaluation lacks it.
+    """The RMSE of always predicting the mean label, which is the labels' spread. NaN if the evaluation lacks
+    the numbers for it.
 
     R² = 1 − mse / variance, so variance = mse / (1 − R²).
     """
@@ -136,7 +138,7 @@ def mean_rmse(evaluation: Mapping) -> float:
 
 
 def baseline(evaluation: Mapping, counts: np.ndarray, classes: Sequence[str]) -> Markup | None:
-    """Compares the answers with those that do not look at the features."""
+    """Compares the predictions with those of a model that does not look at the features."""
     if not counts.size:
         spread = mean_rmse(evaluation)
         rmse = tag("b", f"RMSE {formats.number(as_float(evaluation.get('rmse')))}.")
@@ -151,7 +153,7 @@ def baseline(evaluation: Mapping, counts: np.ndarray, classes: Sequence[str]) ->
 
 
 def _class_table(counts: np.ndarray, classes: list[str]) -> Table:
-    """Precision and recall of each class; of many classes, only those with the lowest recall."""
+    """Precision and recall of each class; if there are many classes, only those with the lowest recall."""
     actual, predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
     listed, title = range(len(classes)), "Classes"
     if len(classes) > _MAX_CLASSES_LISTED:
@@ -188,7 +190,7 @@ def _table_of_each(title: str, each: Mapping[str, Mapping[str, float | None]]) -
 
 
 def _confused_pairs(counts: np.ndarray, classes: list[str]) -> Table | None:
-    """The mistakes made most often, where there are more than two classes."""
+    """The most frequent mistakes, if there are more than two classes."""
     mistakes = counts * (1 - np.eye(len(counts), dtype=np.int64))
     order = np.argsort(-mistakes, axis=None, kind="stable")[:_MAX_PAIRS]
     pairs = [divmod(int(at), len(counts)) for at in order if mistakes.flat[at]]

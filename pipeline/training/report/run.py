@@ -14,13 +14,15 @@ from pipeline.training.report.results import format_of, metrics_of
 from pipeline.training.state.goodput import KINDS, Process, Spent, time_spent
 from pipeline.training.tasks.task import LOSS, Metric
 
-# Training is starved beyond both: a wait of seconds costs less than looking into it.
-_WAIT_LIMIT = 0.05  # of the time
+# Training is starved only if both limits are exceeded: a wait of a few seconds costs less than finding its
+# cause.
+_WAIT_LIMIT = 0.05  # fraction of the time
 _WAIT_LIMIT_S = 30.0
 
-_SHOWN = 0.0005  # of the time: less is 0.0 % in the line
-_MOST_PROCESSES = 20  # rows of the table
-_NAMES = {"lost": "lost work", "start": "start-up", "unwritten": "not written"}  # others as in KINDS
+_SHOWN = 0.0005  # fraction of the time; a smaller one would be 0.0 % in the line
+_MOST_PROCESSES = 20  # rows of the table, at most
+# Names that differ from those of KINDS.
+_NAMES = {"lost": "lost work", "start": "start-up", "unwritten": "not written"}
 
 _History = tuple[Mapping, ...]
 
@@ -31,7 +33,7 @@ def training_section(inputs: ReportInputs) -> Section:
     if not history:
         waiting = Note(text="Training has just begun: nothing was logged yet.")
         return Section(title="Training", parts=[waiting], id="training")
-    metrics = dict.fromkeys((LOSS, *metrics_of(inputs)))  # each once, those that were logged are drawn
+    metrics = dict.fromkeys((LOSS, *metrics_of(inputs)))  # each metric once; those that were logged are drawn
     step_times = (("median", "step_p50_ms", "first"), ("p95", "step_p95_ms", "second"))
     return Section(
         title="Training",
@@ -141,7 +143,7 @@ def _metric_chart(history: _History, metric: Metric) -> Figure | None:
 def _chart(
     title: str, history: _History, lines: Sequence[tuple[str, str, str]], y_format: Callable = formats.number
 ) -> Figure | None:
-    """Lines of (name, key, style), from zero: what matters is how far they are from it."""
+    """A chart of lines (name, key, style) that starts at zero, because their distance from zero matters."""
     curves = [(name, style, *curve(history, key)) for name, key, style in lines]
     series = [Series(name=name, xs=steps, ys=values, style=style) for name, style, steps, values in curves]
     return line_chart(title, series, y_format=y_format, from_zero=True)
@@ -165,7 +167,7 @@ def is_starved(history: _History) -> bool:
 
 
 def working_step_ms(history: _History) -> float | None:
-    """Milliseconds of the median step, less its wait: what `pipeline.feed_rate` calls a step's time."""
+    """Milliseconds of the median step without its wait, which `pipeline.feed_rate` calls a step's time."""
     times = [
         as_float(line["step_ms"]) * (1 - as_float(line["input_wait"]))
         for line in history
@@ -186,7 +188,7 @@ def certificate_command(inputs: ReportInputs) -> str | None:
 
 
 def feeding_fact(history: _History) -> str | None:
-    """`fed: waited 2.1 % of the time`, for the list of facts."""
+    """Formats such as `fed: waited 2.1 % of the time`, for the list of facts."""
     waited = mean_input_wait(history)
     if waited is None or not 0 <= waited <= 1:
         return None
@@ -199,7 +201,7 @@ def feeding_fact(history: _History) -> str | None:
 
 
 def feeding_figure(inputs: ReportInputs) -> Figure | None:
-    """One bar of the whole time, and the log point at which most of it was spent waiting."""
+    """One bar of the whole time, and the log point at which the largest share was spent waiting."""
     waited = mean_input_wait(inputs.history)
     if waited is None or not 0 <= waited <= 1:
         return None
@@ -233,7 +235,9 @@ def time_line(lines: Sequence[Mapping]) -> str:
 
 
 def time_section(inputs: ReportInputs) -> Section | None:
-    """A bar of all the time, what is in each part, and the processes; None where there is no goodput log."""
+    """A bar of the whole time, a description of each part, and the processes; None if there is no goodput
+    log.
+    """
     spent = time_spent(inputs.goodput_log)
     if spent is None or not spent.wall_s:
         return None

@@ -15,12 +15,12 @@ from pipeline.training.state import run_record, workdir
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
-MOST_CURVES = 8  # in one chart; the style sheet has a colour for each
+MOST_CURVES = 8  # curves in one chart; the style sheet has a colour for each
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComparedRun:
-    """A run as its files are now; `name` tells it from the others."""
+    """A run in the present state of its files; `name` tells it from the others."""
 
     name: str
     directory: pathlib.Path
@@ -30,7 +30,7 @@ class ComparedRun:
 
     @property
     def settings(self) -> dict[str, str]:
-        """All that makes a run what it is, as text by name: the config first."""
+        """All settings of a run, as text by name; the config comes first."""
         record = self.record
         others = {
             "dataset": record.dataset_digest[:12],
@@ -49,7 +49,7 @@ class ComparedRun:
         return workdir.numbers(self.evaluation, prefix=f"{self.evaluation.get('split', 'final')} ")
 
     def curve(self, name: str, *, validation: bool) -> tuple[list[int], list[float]]:
-        """Steps and values of a number that the history holds; empty where it was never logged."""
+        """Steps and values of a number that the history holds; empty if it was never logged."""
         points = [
             (point["step"], point.get("validation", {}) if validation else point) for point in self.history
         ]
@@ -61,7 +61,7 @@ def read_runs(places: Sequence[pathlib.Path]) -> list[ComparedRun]:
     """Reads the runs at the places, each a run or a folder of runs, in order.
 
     Raises:
-      InputError: there are fewer than two, or a file of one is damaged.
+      InputError: there are fewer than two runs, or a file of one is damaged.
     """
     directories = [directory for place in places for directory in _runs_at(place)]
     directories = list(dict.fromkeys(directories))
@@ -102,7 +102,9 @@ def _read(directory: pathlib.Path, *, name: str) -> ComparedRun:
 
 
 def differing(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
-    """Returns the settings that are not the same in all runs: for each run a value, or nothing."""
+    """Returns the settings that differ between runs, with the value of each run, or nothing where it has
+    none.
+    """
     settings = [run.settings for run in runs]
     names = dict.fromkeys(name for each in settings for name in each)
     values = {name: [each.get(name, "") for each in settings] for name in names}
@@ -117,7 +119,7 @@ def _text(value: object) -> str:
 
 
 def tables(runs: Sequence[ComparedRun]) -> list[Section]:
-    """Returns the head, and what a terminal can show."""
+    """Returns the head, and the sections that a terminal can show."""
     return [Section(title=f"{len(runs)} training runs"), _settings_section(runs), _metrics_section(runs)]
 
 

@@ -1,4 +1,4 @@
-"""Names the records of a batch that are at fault where a step's loss is infinite or not a number."""
+"""Names the records of a batch that are at fault when a step's loss is infinite or not a number."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -23,12 +23,12 @@ def attribution_of(run: Run) -> Callable[[int, bool], Attribution]:
     """A function of (a step, whether the model's weights are spoiled) that computes its batch again.
 
     Each example is evaluated by itself: without dropout, and with the moving statistics of batch
-    normalizations. Where the weights are spoiled, the initial ones do it.
+    normalizations. If the weights are spoiled, the initial weights are used.
     """
     setup, replicas = run.setup, run.setup.strategy.num_replicas_in_sync
     stream = TrainingStream(args=setup.experiment.data, data=setup.training_data, preprocess=run.preprocess)
 
-    @functools.cache  # or each bad step would trace the model again
+    @functools.cache  # otherwise each bad step would trace the model again
     def evaluator(is_spoiled: bool) -> ExampleEvaluator:
         return example_evaluator(_initial(run) if is_spoiled else run.model, setup.objective)
 
@@ -61,10 +61,10 @@ def described(
 
     Args:
       losses: float32 [global batch], in the order of the batch.
-      records: of the same examples.
+      records: records of the same examples.
       origins: the raw rows of some of them, where the dataset knows them.
-      weights: of the examples, float32 [global batch]; None where they have none.
-      shares: of each example in its mixture, float32 [global batch]; None where they are not mixed.
+      weights: weights of the examples, float32 [global batch]; None if they have none.
+      shares: share of each example in its mixture, float32 [global batch]; None if they are not mixed.
     """
     each, bad = len(losses) // replicas, int((~np.isfinite(losses)).sum())
     worst = worst_first(losses)[: min(bad, _MOST) or 1].tolist()

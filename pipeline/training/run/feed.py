@@ -1,4 +1,4 @@
-"""The feed certificate of an experiment: what it reads, as its training would read it."""
+"""Makes the feed certificate of an experiment: measures the input that its training would read."""
 
 import sys
 
@@ -34,22 +34,24 @@ def certify(
     uncached: bool = False,
     max_corrupt_records: int = 0,
 ) -> tuple[Certificate, tuple[str, ...]]:
-    """Measures on this host, in the part of the slice's first host; returns the certificate, and advice.
+    """Measures on this host, which plays the part of the slice's first host; returns the certificate, and
+    advice.
 
     Args:
-      args: of the experiment.
-      uncached: the files are evicted from the page cache, and reading from the disk is measured.
-      max_corrupt_records: damaged records that may be left out of what is trained on.
+      args: arguments of the experiment.
+      uncached: whether to evict the files from the page cache, and to measure reading from the disk.
+      max_corrupt_records: number of damaged records that may be left out of the training data.
 
     Raises:
-      InputError: the experiment or the slice does not fit the dataset, more records are damaged than may be,
+      InputError: the experiment or the slice does not fit the dataset, more records are damaged than allowed,
         or `uncached` files are not on this host.
     """
-    device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
+    # Comes before anything else touches the devices.
+    device = strategy_lib.create().extended.worker_devices[0]
     selections = data_lib.selections_of(args, dataset)
     selection = selections[args.split]
     paths = sorted({path for each in selections.values() for path in each.shards.paths})
-    files = measure.residency(paths)  # before anything below reads them
+    files = measure.residency(paths)  # comes before anything below reads them
     if uncached and files is None:
         raise InputError(
             "--cold",
@@ -63,7 +65,7 @@ def certify(
     with naming_damage(*parts_of(data)), _bar() as bar:
 
         def show(stage: str) -> None:
-            if bar.disable:  # nobody watches: it may take minutes, which a log should show
+            if bar.disable:  # nobody watches a terminal: it may take minutes, so a log should show it
                 print(f"measuring: {stage}", file=sys.stderr, flush=True)
             bar.set_postfix_str(stage)
             bar.update()

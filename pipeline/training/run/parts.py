@@ -35,13 +35,13 @@ class Run:
     """One process's share of a run. In a cluster every process has one; the chief writes the files."""
 
     setup: Setup
-    worker: int  # 0: the chief
+    worker: int  # number of the worker; 0: the chief
     preprocess: Preprocess
     model: keras.Model  # with its optimizer
-    model_notes: tuple[str, ...]  # lines on how it was fitted to data and task
-    averages: Averages | None  # of its weights, if the run keeps some
+    model_notes: tuple[str, ...]  # lines about how it was fitted to data and task
+    averages: Averages | None  # averages of its weights, if the run keeps them
     scale: LabelScale
-    learned: LabelScale  # by which the model learns the labels
+    learned: LabelScale  # the scale by which the model learns the labels
     evaluate: Evaluator
 
     @property
@@ -49,7 +49,7 @@ class Run:
         return not self.worker
 
     def averaged(self) -> contextlib.AbstractContextManager[None]:
-        """Gives the model, within the block, the weights that are evaluated and exported."""
+        """Within the block, the model has the weights that are evaluated and exported."""
         return self.averages.in_place() if self.averages else contextlib.nullcontext()
 
 
@@ -123,7 +123,9 @@ def checkpoints_of(run: Run) -> Checkpoints:
 
 
 def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
-    """Builds the loop of steps from `step` on; `on_steps` receives the seconds of each, float64 [steps]."""
+    """Builds the loop of steps from `step` on; `on_steps` receives the seconds of each step, float64
+    [steps].
+    """
     setup, experiment = run.setup, run.setup.experiment
     batches, making = timed(
         setup.strategy,
@@ -153,7 +155,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
 
 
 def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-    """Returns this host's batches from `step` on: (inputs, targets) of one replica each."""
+    """Returns this host's batches from `step` on: each element is (inputs, targets) of one replica."""
     setup, data = run.setup, run.setup.experiment.data
     plan = data_lib.read_plan(
         data,
@@ -170,14 +172,14 @@ def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf
     )
 
 
-# --- First weights besides the seed's: by name, of any source; or all, of a run that this one goes on from.
+# --- First weights that are not the seed's: some, by name, from any source; or all, from another run.
 
 
 def take_first_weights(run: Run) -> Run:
-    """Gives the model what it begins with; returns the run that tells of it.
+    """Gives the model its first weights; returns the run, whose record names their source.
 
-    Nothing is done where the run has checkpoints of its own to go on from. The optimizer, the step and the
-    random state stay as they are: those of a run that begins.
+    If the run has checkpoints of its own to continue from, nothing is done. The optimizer, the step and the
+    random state stay those of a run that begins.
 
     Raises:
       InputError: nothing of the source fits the model; or, of a warm start, not everything.
@@ -202,7 +204,7 @@ def take_first_weights(run: Run) -> Run:
 
 
 def lines(run: Run) -> list[str]:
-    """Lines that say what is not trained as all else is."""
+    """Lines about variables that are not trained like the others."""
     model, patterns = run.model, run.setup.experiment.model.frozen
     frozen = matching(patterns, model.weights, key="train.frozen")
     numbers, total = (sum(math.prod(each.shape) for each in some) for some in (frozen, model.weights))
@@ -214,10 +216,10 @@ def lines(run: Run) -> list[str]:
 
 
 def _warm_start(run: Run, start: Start) -> None:
-    """Gives the model the weights of another run, averaged if that run averages them.
+    """Gives the model the weights of another run; the averages, if that run keeps them.
 
-    The same model also needs the same preprocessing. So the golden records of the other run must get the
-    answers that they had there.
+    The same model also needs the same preprocessing. So this model must give the golden records of the other
+    run the same answers.
 
     Raises:
       InputError: the weights do not fit, or the model's answers to the golden records of the other run are
@@ -248,7 +250,8 @@ def _warm_start(run: Run, start: Start) -> None:
 class Measures:
     """Measures of one process.
 
-    `flops_per_example` counts the operations of a training step, 0 where they could not be counted.
+    `flops_per_example` is the number of operations of a training step for one example; 0 if it could not be
+    counted.
     """
 
     def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy, *, global_batch: int) -> None:
@@ -264,7 +267,7 @@ class Measures:
         return {**point, **self.steps.take(), **self._use(point["examples_per_s"]), **measures.memory_peaks()}
 
     def line(self) -> str:
-        """`numbers    step p50 1.3 ms, p95 2.0 ms, max 9 ms; …`"""
+        """Formats a line such as `numbers step p50 1.3 ms, p95 2.0 ms, max 9 ms; …`"""
         times = ", ".join(
             f"{name.split('_')[1]} {three_digits(value)} ms" for name, value in self.steps.of_all().items()
         )

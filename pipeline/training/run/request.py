@@ -35,9 +35,9 @@ class Request:
     precision: str = "auto"
     max_corrupt_records: int = 0
     deterministic: bool = False
-    data_service: tuple[str, ...] = ()  # addresses
+    data_service: tuple[str, ...] = ()  # addresses of tf.data services
     command: str = ""
-    profile_steps: Steps | None = None  # to record, for xprof
+    profile_steps: Steps | None = None  # steps to record, for xprof
     warm_start: pathlib.Path | None = None  # working directory of the run that gives the first weights
     baseline: bool = False  # whether simple models are fitted at the end, to compare with
     learning_rate: str = ""  # and how it came about, in words
@@ -87,7 +87,9 @@ def describe(
 
 
 def versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:
-    """Penstock's, Python's and those of the packages that are installed: a TPU has no `tensorflow`."""
+    """Versions of Penstock, Python and those of the packages that are installed: a TPU has no
+    `tensorflow`.
+    """
     own = _version("penstock") or "not installed (run from its source)"
     found = {package: _version(package) for package in packages}
     installed = {package: version for package, version in found.items() if version}

@@ -52,10 +52,11 @@ from pipeline.training.tasks.registry import task_of
 def train(request: Request, *, began: float | None = None) -> dict:
     """Trains, evaluates and reports; returns the metrics of the final split.
 
-    A run that was interrupted goes on from its last checkpoint; one that is finished is only reported.
+    An interrupted run continues from its last checkpoint; a finished run is only reported.
 
     Args:
-      began: when this process did, in seconds of `time.monotonic`; None: now. The goodput log starts then.
+      began: the time at which this process began, in seconds of `time.monotonic`; None: now. The goodput log
+        starts then.
 
     Raises:
       InputError: something in the request, the dataset or the working directory is wrong.
@@ -82,7 +83,8 @@ def _go_on(setup: Setup, began: float) -> dict:
             print(f"This run is finished, at step {before.steps:,}; nothing is left to train.", flush=True)
             workdir_lib.read_history(workdir.history)
             goodput.read_goodput(workdir.goodput_log)
-            if not strategy.worker(setup.strategy):  # several at once would break each other's
+            # Only the chief: several at once would break each other's files.
+            if not strategy.worker(setup.strategy):
                 write_report(workdir.path)
             return workdir_lib.read_json(workdir.evaluation)
     path = None if strategy.worker(setup.strategy) else workdir.goodput_log
@@ -97,7 +99,7 @@ def _go_on(setup: Setup, began: float) -> dict:
 
 
 def _is_done(setup: Setup, before: RunRecord) -> bool:
-    """Returns whether nothing is left to do: what an export needs is there, and whole."""
+    """Returns whether nothing is left to do: everything that an export needs exists and is whole."""
     workdir = setup.workdir
     return (
         before.finished
@@ -108,19 +110,19 @@ def _is_done(setup: Setup, before: RunRecord) -> bool:
 
 
 def _tell(line: str) -> None:
-    tqdm.write(terminal.broken(line))  # above the bar of progress, where there is one
+    tqdm.write(terminal.broken(line))  # printed above the progress bar, if there is one
 
 
 def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog, observers: Observers) -> dict:
     """Trains from the latest checkpoint on; returns the metrics of the final split.
 
     Args:
-      before: what an earlier process left in run.json; None where the run begins.
+      before: what an earlier process left in run.json; None if the run begins.
     """
     _write_inputs(run)
     run = parts.take_first_weights(run)
     watched = Watched(run.setup.selections.values())
-    # A checkpoint that is being written when something ends the run becomes whole.
+    # A checkpoint that is being written when something ends the run is completed.
     with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
         measures = Measures(
             run.model, run.setup.strategy, global_batch=run.setup.experiment.data.global_batch
@@ -239,7 +241,9 @@ def _report(point: Point, reporter: Reporter, observers: Observers) -> None:
 
 
 def _any_stops(run: Run) -> Callable[[], int] | None:
-    """Tells all processes whether the chief's own callbacks ask to stop; None where it has none."""
+    """Returns a function that tells all processes whether the chief's own callbacks ask to stop; None if it
+    has none.
+    """
     setup = run.setup
     if not setup.record.callbacks:
         return None
@@ -276,10 +280,11 @@ def _write_baselines(run: Run, predictions: Predictions | None) -> None:
 
 
 def _write_inputs(run: Run) -> None:
-    """Writes what restoring the model needs besides a checkpoint."""
+    """Writes the files that restoring the model needs besides a checkpoint."""
     setup = run.setup
     workdir, dataset = setup.workdir, setup.dataset
-    workdir.path.mkdir(parents=True, exist_ok=True)  # of a worker that is not the chief, on a disk of its own
+    # For a worker that is not the chief, on a disk of its own.
+    workdir.path.mkdir(parents=True, exist_ok=True)
     golden.write(workdir.golden, setup.selection)
     if (file := setup.model_code.keras_file) and file != workdir.keras_file:
         files.write_bytes(workdir.keras_file, file.read_bytes())
@@ -325,14 +330,16 @@ def _reporter(
 
 
 def _guard(run: Run, tell: Callable[[Event, str], None]) -> Guard:
-    """Returns the chief's guard; other workers do the same, and say nothing."""
+    """Returns the chief's guard; guards of other workers do the same, but report nothing."""
     train, workdir = run.setup.experiment.train, shlex.quote(str(run.setup.workdir.path))
     says = {"attribution": attribution_of(run), "tell": tell, "workdir": workdir} if run.is_chief else {}
     return Guard(policy=train.on_bad_step, allowed=train.bad_steps_allowed, **says)
 
 
 def _validate(run: Run, epoch: int, hooks: keras.callbacks.CallbackList) -> dict | None:
-    """Validation metrics; None where they are not due after `epoch`, from 1, or there is no such split."""
+    """Validation metrics; None if they are not due after `epoch`, counted from 1, or if there is no such
+    split.
+    """
     is_due = epoch % run.setup.experiment.evaluation.every_epochs == 0
     split = run.setup.validation_split
     return run.evaluate(split, hooks) if split and is_due else None

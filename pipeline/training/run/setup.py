@@ -53,7 +53,7 @@ from pipeline.training.state.workdir import Workdir
 from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.objective import Objective
 
-_Say = Callable[[str], None]  # takes a line that announces a decision
+_Say = Callable[[str], None]  # receives a line that announces a decision
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,25 +61,26 @@ class Setup:
     """A request, resolved on this machine."""
 
     request: Request
-    selections: Mapping[str, Selection]  # what is read, by split expression
+    selections: Mapping[str, Selection]  # selections that are read, by split expression
     damage: Damage  # records that the selections leave out
     workdir: Workdir
     strategy: tf.distribute.Strategy
     precision: Precision
     jit_compile: bool
     model_code: Code
-    loss_code: Code | None  # of a loss that code names
+    loss_code: Code | None  # code of the loss, if the config names it
     cadence: Cadence
     objective: Objective
-    metrics: Mapping[str, Callable[[], Accumulator]]  # that the config names, beside the task's
-    validation_split: str  # empty: the dataset has none
+    metrics: Mapping[str, Callable[[], Accumulator]]  # metrics that the config names, besides the task's
+    validation_split: str  # empty: the dataset has no such split
     final_split: str
-    start: Start | None  # the run that gives all first weights; None: none does
-    source: Source | None  # what gives first weights by name; None: nothing, or the run has its own copy
-    statistics: SplitStatistics  # of the training data, or of the run that gave the first weights
-    observers: Mapping[str, Observer]  # by name; only the chief tells them
+    start: Start | None  # the run that gives all first weights; None: no run does
+    # Source that gives first weights by name; None: there is none, or the run has its own copy.
+    source: Source | None
+    statistics: SplitStatistics  # statistics of the training data, or of the run that gave the first weights
+    observers: Mapping[str, Observer]  # observers by name; only the chief reports to them
     record: RunRecord
-    announcement: tuple[str, ...]  # lines
+    announcement: tuple[str, ...]  # lines of the announcement
 
     @property
     def experiment(self) -> Experiment:
@@ -91,17 +92,17 @@ class Setup:
 
     @property
     def selection(self) -> Selection:
-        """The part of --dataset that is trained on."""
+        """The part of --dataset to train on."""
         return self.selections[self.experiment.data.split]
 
     @property
     def training_data(self) -> TrainingData:
-        """All that is trained on."""
+        """All data to train on."""
         return data_lib.training_data(self.experiment.data, self.selections)
 
 
 def decide(request: Request) -> Setup:
-    """Resolves a request, one decision after another; raises InputError where something in it is wrong.
+    """Resolves a request, one decision after another; raises InputError if something in it is wrong.
 
     Call it before anything else touches TensorFlow's devices.
     """
@@ -182,13 +183,13 @@ def _announce_dataset(dataset: Dataset, data: config_lib.Data, say: _Say) -> Non
 
 
 def _start(request: Request, workdir: Workdir, before: RunRecord | None, say: _Say) -> Start | None:
-    """Decides which weights a run begins with; None: the seed makes them.
+    """Decides with which weights a run begins; None: the seed makes them.
 
     The run at --warm_start gives the weights of its best checkpoint if it keeps one, else of its last, as for
-    an export. A run that goes on needs no more than its own copy.
+    an export. A run that continues needs only its own copy.
 
     Args:
-      before: what run.json in `workdir` holds; None where the run begins.
+      before: content of run.json in `workdir`; None if the run begins.
     """
     if request.warm_start is None:
         return None
@@ -205,9 +206,9 @@ def _start(request: Request, workdir: Workdir, before: RunRecord | None, say: _S
 def _source(
     request: Request, workdir: Workdir, before: RunRecord | None, say: _Say
 ) -> tuple[Source | None, Mapping[str, object]]:
-    """Decides what gives first weights by name; returns it, and what run.json says of it.
+    """Decides which source gives first weights by name; returns it, and what run.json says about it.
 
-    A run that goes on needs it no more: it has its own copy, or checkpoints.
+    A run that continues no longer needs the source, because it has its own copy, or checkpoints.
     """
     init = request.experiment.model.init
     if not init:
@@ -222,7 +223,9 @@ def _source(
 
 
 def _statistics(start: Start | None, dataset: Dataset) -> SplitStatistics:
-    """Returns what preprocessing is built from: statistics of the run of the weights, or the dataset's."""
+    """Returns the statistics from which preprocessing is built: those of the run that gives the weights, or
+    the dataset's.
+    """
     if start is None:
         return loading.of_training(dataset)
     return statistics_lib.read(start.source.statistics)[TRAIN]
@@ -271,7 +274,7 @@ def _warn(text: str, say: _Say) -> None:
 
 
 def _evaluation(evaluation: config_lib.Evaluation, dataset: Dataset, say: _Say) -> tuple[str, str]:
-    """Decides which splits are evaluated, after epochs (empty: none) and at the end."""
+    """Decides which split is evaluated after epochs (empty: none), and which one at the end."""
     validation_split = evaluation_splits.validation_split(evaluation, dataset)
     final_split = evaluation_splits.final_split(evaluation, dataset)
     if not validation_split:
@@ -282,7 +285,8 @@ def _evaluation(evaluation: config_lib.Evaluation, dataset: Dataset, say: _Say) 
 def _selections(
     request: Request, used: set[str], workdir: Workdir, worker: int, say: _Say
 ) -> tuple[Mapping[str, Selection], Damage]:
-    """Decides what is read, without the damaged records that may be left out; returns these too.
+    """Decides which data are read, without the damaged records that may be left out; also returns these
+    records.
 
     Args:
       used: split expressions of --dataset.
@@ -328,7 +332,7 @@ def _cadence(experiment: Experiment, selections: Mapping[str, Selection], say: _
 
 
 def _check_callbacks(experiment: Experiment, schema: Schema, cadence: Cadence, validation_split: str) -> None:
-    """Raises InputError where a callback, or the choice of the best checkpoint, cannot work in this run."""
+    """Raises InputError if a callback, or the choice of the best checkpoint, cannot work in this run."""
     lacking = checks.why_not_validated(
         validation_split,
         epochs=cadence.epoch(cadence.total_steps - 1) + 1,

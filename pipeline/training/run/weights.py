@@ -1,4 +1,4 @@
-"""Refuses a column of weights that holds anything else, and names the first record that does."""
+"""Refuses a column of weights with values that are not weights, and names the first such record."""
 
 import math
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ from pipeline.training.replay.stream import origins_of, place, raw_row_note, rec
 def require_weights(
     selections: Iterable[Selection], weights: Numeric | None, *, flag: str = example_weights.FLAG
 ) -> None:
-    """Raises InputError where a weight of what is read is negative, infinite or not a number.
+    """Raises InputError if a weight in the selected data is negative, infinite or not a number.
 
-    The statistics say whether one may be; only then the data are read.
+    The data are read only if the statistics say that there may be such a weight.
     """
     for selection in selections if weights else ():
         found = _first_other(selection, weights) if _may_hold_others(selection, weights) else None
@@ -41,7 +41,9 @@ def _may_hold_others(selection: Selection, weights: Numeric) -> bool:
 
 
 def _first_other(selection: Selection, weights: Numeric) -> tuple[int, float] | None:
-    """The number, over all shards, of the first row that is read whose weight is none, and what it holds."""
+    """The number, over all shards, of the first selected row whose weight is not valid, and the value that it
+    holds.
+    """
     targets, schema = Targets(weights=weights), selection.dataset.schema
 
     @tf.function(autograph=False)
@@ -51,7 +53,7 @@ def _first_other(selection: Selection, weights: Numeric) -> tuple[int, float] | 
     for positions, rows in windows.stored_rows(selection):
         found = weights_of(rows).numpy()
         for at, weight in enumerate(found.tolist()):
-            if not 0 <= weight < math.inf:  # NaN neither
+            if not 0 <= weight < math.inf:  # false for NaN too
                 return _number(selection, int(positions[at])), weight
     return None
 

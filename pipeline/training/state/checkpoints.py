@@ -1,4 +1,4 @@
-"""The checkpoints that lie in a directory: their names, and how one appears, is set aside and goes."""
+"""The checkpoints in a directory: their names, and how they are published, set aside and deleted."""
 
 import contextlib
 import dataclasses
@@ -18,7 +18,7 @@ from pipeline.training.state import continuation
 from pipeline.training.state.run_record import RunRecord
 
 _STEP = re.compile(r"step-(\d{8,})")
-_TEMPORARY = ".tmp"  # what a kill leaves half written or half deleted; the next run sweeps it
+_TEMPORARY = ".tmp"  # ending of what a kill leaves half written or half deleted; the next run sweeps it
 _DAMAGED = ".damaged"
 
 
@@ -30,7 +30,9 @@ class Entry:
     path: pathlib.Path
 
     def damage(self) -> str:
-        """Reads all its files once; names the first damaged one, and returns an empty string if none is."""
+        """Reads all its files once; describes the first damaged one. Returns an empty string if none is
+        damaged.
+        """
         try:
             check_manifest(self.path)
         except DamagedError as error:
@@ -60,7 +62,9 @@ def temporary(root: pathlib.Path, step: int) -> pathlib.Path:
 
 
 def publish_checkpoint(temporary: pathlib.Path) -> pathlib.Path:
-    """Renames a checkpoint whose files are whole; returns its path. Raises OSError where there is one."""
+    """Renames a checkpoint whose files are whole; returns its path. Raises OSError if one of this step
+    exists.
+    """
     path = temporary.with_suffix("")
     directories.rename(temporary, path)
     for each in _set_aside(path.parent, path.name):
@@ -87,7 +91,7 @@ def remove_checkpoint(entry: Entry) -> None:
 def sweep(root: pathlib.Path) -> None:
     """Deletes what a killed run left half written or half deleted.
 
-    Raises InputError where something else stands in the directory's place: the run would begin anew.
+    Raises InputError if something else stands in the directory's place: the run would begin from the start.
     """
     if os.path.lexists(root) and not root.is_dir():
         raise InputError(
@@ -108,7 +112,7 @@ def _delete(path: pathlib.Path) -> None:
 
 
 def _erase(path: pathlib.Path) -> None:
-    """Deletes it, whatever it is. What cannot be deleted does no harm: the next sweep tries again."""
+    """Deletes a path, whatever it is. If that fails, it does no harm: the next sweep tries again."""
     with contextlib.suppress(OSError):
         directories.erase(path)
 
@@ -141,25 +145,28 @@ class Kept:
         return [entry for entry in entries[self.number :] if entry.step not in best]
 
     def usual(self, root: pathlib.Path) -> str:
-        """Returns the default choice: the best, where there is one."""
+        """Returns the default choice: the best checkpoint, if there is one."""
         return BEST if self.best_first(newest_first(root)) else LAST
 
     def best_first(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Returns the entries whose metric is known, best first; the earlier of equal ones is better."""
+        """Returns the entries whose metric is known, best first; among equal ones, the earlier one is
+        better.
+        """
         known = [(value, entry) for entry in entries if (value := _metric(entry, self.metric)) is not None]
         sign = -1 if self.is_higher_better else 1
         return [entry for _, entry in sorted(known, key=lambda one: (sign * one[0], one[1].step))]
 
 
 def chosen_to_keep(root: pathlib.Path, choice: str, *, kept: Kept, up_to: int | None = None) -> list[Entry]:
-    """Returns the checkpoints a command may take, the first choice first: where that is damaged, the next.
+    """Returns the checkpoints that a command may take, in the order of choice: if one is damaged, the next is
+    taken.
 
     Args:
-      choice: `last`, `best` or a step, of which there is one alone.
+      choice: `last`, `best` or a step, which only one checkpoint has.
       up_to: the most steps that a checkpoint may have; None: any.
 
     Raises:
-      InputError: the run keeps no best one, or there is none of that step.
+      InputError: the run keeps no best checkpoint, or has none of that step.
     """
     entries = newest_first(root)
     if choice == LAST:
@@ -178,7 +185,9 @@ def chosen_to_keep(root: pathlib.Path, choice: str, *, kept: Kept, up_to: int | 
 
 
 def all_damaged(root: pathlib.Path, choice: str, damage: Sequence[str]) -> InputError:
-    """The error where all that a command may take is damaged; `damage` says what of each."""
+    """The error if all checkpoints that a command may take are damaged; `damage` describes the damage of
+    each.
+    """
     way_out = "train in an empty --workdir" if choice == LAST else f"take --checkpoint={LAST}"
     return InputError(
         f"checkpoints {root}",
@@ -216,7 +225,7 @@ def _error(root: pathlib.Path, choice: str, entries: Sequence[Entry], action: st
 
 # --- manifest.json, which names every file with its size and SHA-256. It is written last.
 #
-# It also says of which run the checkpoint is, at which step, and with which metrics.
+# It also says to which run and step the checkpoint belongs, and which metrics it has.
 
 
 FILE_NAME = "manifest.json"
@@ -225,7 +234,7 @@ _INDENT = 1
 
 
 class DamagedError(Exception):
-    """Says which file of a checkpoint is not what was written, in a few words."""
+    """Raised where a file of a checkpoint is not what was written; the message names it in a few words."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -234,14 +243,16 @@ class Manifest:
 
     step: int
     saved: str  # ISO 8601, UTC
-    run: Mapping[str, object]  # of which run: see `identity_of_run`
-    metrics: Mapping[str, float]  # known at its step, such as val_loss; empty where no epoch ends
-    variables: Mapping[str, str]  # path of the variable by its name in TensorFlow's files
+    run: Mapping[str, object]  # identity of the run: see `identity_of_run`
+    metrics: Mapping[str, float]  # metrics known at its step, such as val_loss; empty if no epoch ends there
+    variables: Mapping[str, str]  # paths of variables by their names in TensorFlow's files
     files: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)  # bytes, sha256
 
 
 def write_manifest(directory: pathlib.Path, manifest: Manifest) -> None:
-    """Writes the manifest of all files in `directory`; they, it and the directory are then on the disk."""
+    """Writes the manifest of all files in `directory`; afterwards these files, the manifest and the directory
+    are on the disk.
+    """
     files = directories.listed(directory)
     document = {"format": FORMAT, **dataclasses.asdict(manifest), "files": files}
     content = documents.dumps(documents.with_digest(document), indent=_INDENT)
@@ -249,7 +260,7 @@ def write_manifest(directory: pathlib.Path, manifest: Manifest) -> None:
 
 
 def read_manifest(directory: pathlib.Path) -> Manifest:
-    """The manifest alone.
+    """Reads only the manifest.
 
     Raises:
       DamagedError: it is missing, or not as it was written.
@@ -261,7 +272,7 @@ def read_manifest(directory: pathlib.Path) -> Manifest:
     except FileNotFoundError:
         raise DamagedError(f"{name}: missing") from None
     except OSError as error:
-        if shortage(error, is_repeated=True):  # or a sound checkpoint would be set aside
+        if shortage(error, is_repeated=True):  # otherwise a sound checkpoint would be set aside
             raise
         raise DamagedError(f"{name}: cannot be read ({error.strerror})") from None
     except documents.UNREADABLE as error:
@@ -277,7 +288,7 @@ def read_manifest(directory: pathlib.Path) -> Manifest:
 
 
 def check_manifest(directory: pathlib.Path) -> Manifest:
-    """Returns the manifest after reading all files once and finding them as it says.
+    """Reads all files once, and returns the manifest if they are as it says.
 
     Raises:
       DamagedError, InputError: as `read_manifest`; and a file is missing, shorter, longer or has other bytes.
@@ -290,17 +301,17 @@ def check_manifest(directory: pathlib.Path) -> Manifest:
     return manifest
 
 
-# --- The identity of a checkpoint's run: it must not go on in another, though the variables fit.
+# --- The identity of a checkpoint's run: another run must not continue from it, even if the variables fit.
 
 
 _CONFIG = "config"
 
 
 def identity_of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
-    """Returns a checkpoint's description of its run, as JSON has it.
+    """Returns a checkpoint's description of its run, in the form of JSON.
 
     Args:
-      schema: fingerprint.
+      schema: fingerprint of the schema.
     """
     return {
         "dataset": record.dataset_digest,
@@ -316,7 +327,7 @@ def identity_of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
 
 
 def require_same_run(saved: Mapping[str, object], now: Mapping[str, object], *, checkpoint: object) -> None:
-    """Raises InputError where a checkpoint is of another run."""
+    """Raises InputError if a checkpoint belongs to another run."""
     of_config = continuation.differences(saved.get(_CONFIG, {}), now.get(_CONFIG, {}))
     others = [(key, saved.get(key), now[key]) for key in now if key != _CONFIG and saved.get(key) != now[key]]
     for name, was, is_ in (*of_config, *others):
@@ -324,18 +335,18 @@ def require_same_run(saved: Mapping[str, object], now: Mapping[str, object], *, 
             f"checkpoint {checkpoint}, {name}",
             received=was,
             expected=f"{is_}, as in the run of this directory",
-            action="Take the checkpoint of another run away, or train in an empty --workdir.",
+            action="Move the checkpoint of another run away, or train in an empty --workdir.",
         )
 
 
-# --- Documents of JSON that also hold arrays: the arrays are taken out, to be written as tensors.
+# --- JSON documents that also hold arrays: the arrays are taken out, and written as tensors.
 
 
 _MARK = "$array"  # {"$array": 3} stands for array 3
 
 
 def pack_nested(document: object) -> tuple[str, list[np.ndarray]]:
-    """The document as JSON, and copies of its arrays. Tuples become lists."""
+    """Returns the document as JSON, and copies of its arrays. Tuples become lists."""
     arrays: list[np.ndarray] = []
 
     def taken_out(value: object) -> dict[str, int]:

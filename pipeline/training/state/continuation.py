@@ -1,7 +1,8 @@
-"""Decides whether a command may go on with the run in its working directory.
+"""Decides whether a command may continue the run in its working directory.
 
-It may make the run longer, and change how it is logged, saved and evaluated on the way. What weights or the
-order of examples depend on stays: else run.json would tell of a run that nobody made.
+It may make the run longer, and change how it is logged, saved and evaluated on the way. Everything on which
+weights or the order of examples depend must stay the same; otherwise run.json would describe a run that never
+happened.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ _LENGTH = ("train.epochs", "train.steps")
 
 
 def require_same(before: RunRecord, now: RunRecord) -> None:
-    """Raises InputError where the working directory belongs to another run."""
+    """Raises InputError if the working directory belongs to another run."""
     if before.dataset_digest != now.dataset_digest:
         raise _another_dataset(before, now)
     if before.warm_start.get("checkpoint") != now.warm_start.get("checkpoint"):
@@ -87,13 +88,13 @@ def bound(config: Mapping) -> dict[str, object]:
 
 
 def differences(was: Mapping, is_: Mapping) -> Iterator[tuple[str, object, object]]:
-    """(key, before, now) of what differs between two of `bound`."""
+    """Yields (key, before, now) for each difference between two results of `bound`."""
     for key in is_:
         yield from _differences(was.get(key), is_[key], key)
 
 
 def require_enough_steps(done: int, total_steps: int) -> None:
-    """Raises InputError where the run that is there is longer than the one that is asked for."""
+    """Raises InputError if the existing run is longer than the requested one."""
     if done > total_steps:
         raise InputError(
             "--config.train, length of the run",
@@ -104,7 +105,9 @@ def require_enough_steps(done: int, total_steps: int) -> None:
 
 
 def _require_equal(before: RunRecord, now: RunRecord) -> None:
-    """Refuses another config for a finished run: nothing is done again, so it would seem to be obeyed."""
+    """Refuses another config for a finished run: nothing would be trained again, although it would look
+    so.
+    """
     for name, was, is_ in _differences(before.config, now.config):
         if name not in _LENGTH:
             raise InputError(
@@ -116,9 +119,10 @@ def _require_equal(before: RunRecord, now: RunRecord) -> None:
 
 
 def _differences(was: object, is_: object, path: str = "") -> Iterator[tuple[str, object, object]]:
-    """(path, before, now) of every leaf that differs, and of the sections `model` and `loss` as a whole.
+    """Yields (path, before, now) for every leaf that differs, and for the sections `model` and `loss` as a
+    whole.
 
-    These hold only the options that are set, as the optimizer's may.
+    Those sections hold only the options that are set; the optimizer's section may do the same.
     """
     if isinstance(was, Mapping) and isinstance(is_, Mapping) and path not in ("model", "loss"):
         for name in dict.fromkeys((*is_, *was)):
@@ -161,4 +165,4 @@ def _other(thing: str, was: object, is_: object) -> InputError:
 
 
 def _format(value: object) -> object:
-    return value if value != "" else "''"  # or nothing would stand there
+    return value if value != "" else "''"  # an empty text would not be visible

@@ -1,7 +1,7 @@
 """The golden records: every checkpoint holds their predictions, and a restored model must repeat them.
 
-A checkpoint may restore without an error and still leave a model that decides differently: a vocabulary is
-lost, the statistics or the precision are others. This check notices it.
+A checkpoint may restore without an error and still leave a model that decides differently: for example
+because a vocabulary is lost, or the statistics or the precision differ. This check notices it.
 """
 
 import os
@@ -21,17 +21,17 @@ from pipeline.data.schema.schema import Schema
 from pipeline.report.comparison import largest_difference
 
 RECORDS = 8
-# As a share of the largest logit or the labels' spread. Another machine's bfloat16 differs by 1%, a lost
-# vocabulary by 100%.
+# The tolerance as a share of the largest logit or the labels' spread. Another machine's bfloat16 makes a
+# difference of 1%, a lost vocabulary of 100%.
 _TOLERANCE = 0.1
 _WITHOUT_UNIT = LabelScale()
 
 
 def write(path: pathlib.Path, selection: Selection) -> None:
-    """Saves the first records that are trained on, unless the file exists."""
+    """Saves the first training records, unless the file exists."""
     if path.exists():
         return
-    # Named after the process: all workers of a cluster write this file, with the same content.
+    # The name holds the process id, because all workers of a cluster write this file, with the same content.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with tf.io.TFRecordWriter(str(temporary)) as writer:
@@ -46,7 +46,7 @@ def write(path: pathlib.Path, selection: Selection) -> None:
 def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[str, tf.Tensor]:
     """Model inputs of the saved records, at most [RECORDS, …]."""
     try:
-        files.read_bytes(path)  # TensorFlow would wait for a pipe
+        files.read_bytes(path)  # read first, because TensorFlow would wait for a pipe
         serialized = next(iter(tf.data.TFRecordDataset(str(path)).batch(RECORDS)))
     except (tf.errors.OpError, StopIteration, OSError):
         raise InputError(
@@ -56,7 +56,8 @@ def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[s
             action="Restore the file from a copy; or delete it: the same pipeline.train "
             "command writes it again.",
         ) from None
-    # A graph, as each image eagerly traces its branches anew, and TensorFlow warns of it.
+    # This is a graph: without one, each image would trace its branches again, and TensorFlow would warn about
+    # it.
     prepare = tf.function(
         lambda records: preprocess(parsing.parse_examples(records, schema)[0]), autograph=False
     )
@@ -75,11 +76,11 @@ def _first_records(selection: Selection) -> list[bytes]:
 
 
 def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelScale = _WITHOUT_UNIT) -> None:
-    """Raises InputError if float32 logits [records, outputs] differ by more than a tenth of the largest.
+    """Raises InputError if float32 logits [records, outputs] differ by more than a tenth of the largest one.
 
     Args:
-      scale: of the labels. A logit counts by its distance from their mean, and as their spread at least: so
-        seconds and nanoseconds, and years near 2,000, are treated alike.
+      scale: scale of the labels. The size of a logit is its distance from their mean, and at least their
+        spread. So seconds and nanoseconds are treated alike, and so are years near 2,000.
     """
     if isinstance(scale.spread, tuple):  # each target in its own unit
         saved, now = ((logits - scale.mean) / scale.spread for logits in (saved, now))

@@ -1,7 +1,8 @@
-"""ledger.jsonl: what the wall time of a run went to, over all its processes.
+"""ledger.jsonl records where the wall time of a run went, over all its processes.
 
-Each line holds the sums of one process so far, so its last line tells all. A thread writes one every now and
-then, whatever the process is doing: after `kill -9` little is missing, and `time_spent` estimates it.
+Each line holds the sums of one process so far, so the last line of a process has everything. A thread writes
+a line from time to time, whatever the process is doing. So after `kill -9` only a little is missing, which
+`time_spent` estimates.
 """
 
 import contextlib
@@ -18,24 +19,27 @@ import numpy as np
 
 from pipeline.base import documents
 
-Kind = Literal["compile", "training", "evaluation", "checkpoint", "report"]  # of a block
-# The kinds of time. `start` lasts until the first step: imports, the dataset's metadata, building
-# and restoring the model, the first batch. `callbacks` is what is in no block after it, the loop itself too.
+Kind = Literal["compile", "training", "evaluation", "checkpoint", "report"]  # kinds of blocks
+# The kinds of time. `start` lasts until the first step: imports, the dataset's metadata, building and
+# restoring the model, the first batch. `callbacks` is all later time that is in no block, including the loop
+# itself.
 ENTRY_KINDS = ("start", "compile", "training", "input", "evaluation", "checkpoint", "report", "callbacks")
 _SHORTEST_INTERVAL_S = 0.2
-# A share of the run's wall time: a kill hides half an interval on average; months take thousands of lines.
+# Interval between lines, as a share of the run's wall time: on average a kill hides half an interval, and a
+# run of months takes only thousands of lines.
 _INTERVAL_SHARE = 0.002
 _WITHOUT = "an account of the time before"
 
 
 class GoodputLog:
-    """Adds up the seconds of one process and writes them; a context manager, which writes the last line.
+    """Adds up the seconds of one process and writes them. It is a context manager, which writes the last
+    line.
 
     Args:
-      path: of ledger.jsonl; None for a process that is not its run's chief: it writes nothing.
+      path: path of ledger.jsonl; None for a process that is not the chief, which writes nothing.
       age_s: seconds since the process began.
-      clock: seconds that never go back, from any start.
-      now: seconds since 1970.
+      clock: function that gives seconds that never go back, from any start.
+      now: function that gives seconds since 1970.
       beats: whether a thread writes a line from time to time.
 
     Raises:
@@ -53,7 +57,7 @@ class GoodputLog:
     ) -> None:
         before = read_goodput(path) if path else []
         if path:
-            documents.replace_lines(path, before)  # without a line that a kill cut short
+            documents.replace_lines(path, before)  # drops a line that a kill cut short
         self._path, self._clock = path, clock
         self._process = before[-1]["process"] + 1 if before else 1
         self._wall_before = sum(_last_lines(before).values())
@@ -80,13 +84,13 @@ class GoodputLog:
         self.write()
 
     def began_at(self, step: int) -> None:
-        """Sets the step that training starts from."""
+        """Sets the step from which training starts."""
         with self._lock:
             self._from_step = self._step = step
 
     @contextlib.contextmanager
     def during(self, kind: Kind) -> Iterator[None]:
-        """A block of one kind. In a block within it, time counts for the inner one only."""
+        """A block of one kind of time. Within an inner block, time counts only for the inner kind."""
         self._switch(lambda: self._stack.append(kind))
         try:
             yield
@@ -96,10 +100,11 @@ class GoodputLog:
                 self.write()  # so that the steps that a later kill undoes are known exactly
 
     def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
-        """Counts steps: `waited` seconds of the block before were waiting for input, not its kind.
+        """Counts steps; `waited` seconds of the last block count as waiting for input instead of its kind.
 
         Args:
-          first: the step was a process's first, and its wait was that for the input pipeline to start.
+          first: whether the step was a process's first one; then its wait is that for the start of the input
+            pipeline.
         """
         source, target = ("compile", "start") if first else ("training", "input")
         with self._lock:
@@ -115,7 +120,7 @@ class GoodputLog:
             self._longest_save = max(self._longest_save, waited)
 
     def write(self) -> None:
-        """Appends a line of what is known now."""
+        """Appends a line with what is known now."""
         with self._lock:
             self._switch(lambda: None)
             if self._path:
@@ -126,7 +131,7 @@ class GoodputLog:
             "process": self._process,
             "began": round(self._began, 3),  # seconds since 1970
             "wall": round(self._wall(), 4),
-            "from_step": self._from_step,  # None: killed before it was known
+            "from_step": self._from_step,  # None if the process was killed before it was known
             "step": self._step,
             "seconds": {kind: round(seconds, 4) for kind, seconds in self._seconds.items()},
             "longest_save": round(
@@ -151,7 +156,7 @@ class GoodputLog:
 
     def _beat(self) -> None:
         while not self._ended.wait(self._interval()):
-            with contextlib.suppress(OSError):  # a full disk is told by whoever writes next
+            with contextlib.suppress(OSError):  # the next write reports a full disk
                 self.write()
 
 
@@ -161,7 +166,7 @@ def read_goodput(path: pathlib.Path) -> list[dict]:
 
 
 def process_age_s() -> float:
-    """Seconds since this process was started, imports and all."""
+    """Seconds since this process was started, including imports."""
     after_name = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     since_boot = int(after_name[19]) / os.sysconf("SC_CLK_TCK")  # proc(5): field 22, starttime
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
@@ -181,7 +186,7 @@ def _last_lines(lines: list[dict]) -> dict[int, float]:
 # --- The account of a run's time, from the lines of ledger.jsonl.
 
 
-# Every kind of the account, the telling ones first, with what is in it.
+# Every kind of the account with its description, the most informative first.
 KINDS: Mapping[str, str] = {
     "productive": "steps that count",
     "input": "steps after a process's first, waiting for a batch",
@@ -199,20 +204,20 @@ KINDS: Mapping[str, str] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Process:
-    """One process of a run. `from_step` is None where it ended before it knew."""
+    """One process of a run. `from_step` is None if the process ended before it was known."""
 
     number: int
     from_step: int | None
     step: int
     wall_s: float
-    was_killed: bool  # it is not the last one, and did not write that it ended
+    was_killed: bool  # a later process followed, and it did not write that it ended
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spent:
     """Seconds by kind, over all processes; they add up to `wall_s`.
 
-    `away_s`, between the end of a process and the start of the next one, is in no kind.
+    `away_s`, the time between the end of a process and the start of the next one, is in no kind.
     """
 
     seconds: Mapping[str, float]
@@ -225,13 +230,13 @@ class Spent:
         return sum(self.seconds.values())
 
     def shares(self) -> Iterator[tuple[str, float]]:
-        """Kinds with their share of the wall time, the largest first; those of no time are left out."""
+        """Kinds with their share of the wall time, the largest first; kinds without time are left out."""
         ordered = sorted(self.seconds.items(), key=lambda item: -item[1])
         return ((kind, seconds / self.wall_s) for kind, seconds in ordered if seconds > 0)
 
 
 def time_spent(lines: Sequence[Mapping]) -> Spent | None:
-    """The account of what `read_goodput` returns; None where there are no lines."""
+    """The account of what `read_goodput` returns; None if there are no lines."""
     groups = [list(group) for _, group in itertools.groupby(lines, key=lambda line: line["process"])]
     if not groups:
         return None
@@ -241,7 +246,8 @@ def time_spent(lines: Sequence[Mapping]) -> Spent | None:
     for number, group in enumerate(groups):
         for kind, seconds in _of_process(group, groups[number + 1 :], is_first=not has_begun).items():
             totals[kind] += seconds
-        has_begun |= group[-1]["from_step"] is not None  # else it was refused or killed before a batch
+        # Otherwise it was refused, or killed before its first batch.
+        has_begun |= group[-1]["from_step"] is not None
     for before, after in itertools.pairwise(groups):
         away += max(0.0, _gap(before, after) - _unwritten(before, after))
     longest = max(group[-1]["longest_save"] for group in groups)
@@ -267,7 +273,7 @@ def _of_process(
 
 
 def _kept(group: Sequence[Mapping], later: Sequence[Sequence[Mapping]]) -> dict[str, float]:
-    """Seconds of the steps that later processes went on from; those after them were undone."""
+    """Seconds of the steps from which later processes continued; the steps after them were lost."""
     starts = [line["from_step"] for other in later for line in other[-1:] if line["from_step"] is not None]
     last = group[-1]
     horizon = min(starts, default=last["step"])
@@ -289,7 +295,7 @@ def _gap(before: Sequence[Mapping], after: Sequence[Mapping]) -> float:
 
 
 def _unwritten(before: Sequence[Mapping], after: Sequence[Mapping]) -> float:
-    """Seconds that a killed process lived after its last line: half of the time until its next one."""
+    """Seconds that a killed process lived after its last line: half of the time until its next line."""
     return 0.0 if before[-1]["ended"] else min(before[-1]["interval"] / 2, _gap(before, after))
 
 

@@ -27,26 +27,29 @@ _VOUCHED_FOR = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """The content of run.json, in its order. What a run cannot go on without has no default."""
+    """The content of run.json, in its order. Fields that a run needs to continue have no default."""
 
     command: str = ""
-    dataset: str = ""  # directory; of several datasets, the one that all of them lie in
+    dataset: str = ""  # directory; for several datasets, the one in which all of them lie
     dataset_digest: str
     spans: tuple[Mapping[str, str], ...] = ()  # directory and digest of each of several datasets, in order
     order: int  # version of the order of rows
-    update: int  # version of how gradients become weights
-    augmentation: int  # version of what images became; 0: none was changed
-    warm_start: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see start.py; empty: none
-    init: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see first_weights.py; empty: none
+    update: int  # version of the code by which gradients change weights
+    augmentation: int  # version of the pixels of augmented images; 0: no image was changed
+    # See start.py; empty: there was none.
+    warm_start: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    # See first_weights.py; empty: there was none.
+    init: Mapping[str, object] = dataclasses.field(default_factory=dict)
     config_file: str = ""
     config: Mapping[str, object]
     code: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)  # see code.py
-    callbacks: tuple[Mapping[str, object], ...] = ()  # a user's own, see experiment/own_classes.py
-    mixture_digests: tuple[str, ...] = ()  # of the datasets of config.mixture, in its order
+    # Callbacks of the user's own, see experiment/own_classes.py.
+    callbacks: tuple[Mapping[str, object], ...] = ()
+    mixture_digests: tuple[str, ...] = ()  # digests of the datasets of config.mixture, in its order
     strategy: str = ""
     replicas: int = 1
     devices: tuple[str, ...] = ()
-    precision: Mapping[str, str]  # policy, reason
+    precision: Mapping[str, str]  # policy and reason
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     machine: Mapping[str, object] = dataclasses.field(default_factory=dict)
     jit_compile: bool = False
@@ -58,8 +61,10 @@ class RunRecord:
     finished: bool = False
     steps: int = 0
     seconds: float = 0.0
-    bad_steps: tuple[Mapping[str, int | str], ...] = ()  # whose loss was not finite: what was done about each
-    lengthened: tuple[Mapping[str, int], ...] = ()  # at which step, and how many steps it was to have before
+    # Steps whose loss was not finite, and what was done about each.
+    bad_steps: tuple[Mapping[str, int | str], ...] = ()
+    # The step at which the run was made longer, and its number of steps before.
+    lengthened: tuple[Mapping[str, int], ...] = ()
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 by name
 
     @property
@@ -70,7 +75,7 @@ class RunRecord:
 
 
 def read(path: pathlib.Path) -> RunRecord | None:
-    """The record; None where there is no such file. Raises InputError where the file holds none."""
+    """Reads the record; None if there is no such file. Raises InputError if the file does not hold one."""
     document = workdir.read_json(path)
     if document is None:
         return None
@@ -106,7 +111,7 @@ def digests(workdir: pathlib.Path, *more: str) -> dict[str, str]:
 
 
 def check_files(workdir: pathlib.Path, record: RunRecord) -> None:
-    """Raises InputError where a file is not the one that the run wrote; one that is missing may be."""
+    """Raises InputError if a file is not the one that the run wrote; a file may be missing."""
     for name, expected in record.files.items():
         path = workdir / name
         found = files.sha256(path) if path.is_file() else expected
@@ -137,4 +142,4 @@ def _is_a(value: object, hint: object) -> bool:
         return isinstance(value, dict) and all(_is_a(each, of[1]) for each in value.values())
     if hint is float:
         return type(value) in (int, float) and abs(value) < math.inf
-    return hint is object or type(value) is hint  # true is an int by isinstance
+    return hint is object or type(value) is hint  # not isinstance, for which true is an int

@@ -1,7 +1,7 @@
-"""The run whose weights another one begins with: what is taken of it, and whether it fits.
+"""The run that gives another run its first weights: what is taken from it, and whether it fits.
 
 A run keeps its own copy in `start/`, a working directory in small: run.json, schema, statistics, golden
-records and one checkpoint. So it goes on, and is replayed, when the other run is gone.
+records and one checkpoint. So it can continue, and be replayed, when the other run is gone.
 """
 
 import contextlib
@@ -38,10 +38,12 @@ class Start:
     """One checkpoint of a finished run.
 
     Attributes:
-      source: where it is read: the working directory of the run, or the copy of a run that began with it.
-      step: of the checkpoint.
-      recorded: what run.json says of it: `workdir` of the run, `step`, `checkpoint`, the SHA-256 of its
-        manifest, which names every file with its own, and `dataset_digest`, of what the run was trained on.
+      source: the directory from which it is read: the working directory of the run, or the copy in a run that
+        began with it.
+      step: step of the checkpoint.
+      recorded: the entry of run.json about it: `workdir` of the run; `step`; `checkpoint`, the SHA-256 of its
+        manifest, which lists every file with its SHA-256; and `dataset_digest`, the digest of the data on
+        which the run was trained.
     """
 
     source: Workdir
@@ -57,7 +59,9 @@ class Start:
 
 
 def finished_run(path: pathlib.Path, *, flag: str = FLAG) -> tuple[Workdir, RunRecord]:
-    """The run at `path`; raises InputError, about `flag`, unless it is finished and has a checkpoint."""
+    """The run at `path`; raises an InputError that names `flag` unless the run is finished and has a
+    checkpoint.
+    """
     run = Workdir(flags.absolute(path))
     record = run_record.read(run.run)
     if record is None:
@@ -73,7 +77,7 @@ def finished_run(path: pathlib.Path, *, flag: str = FLAG) -> tuple[Workdir, RunR
 
 
 def start_of(run: Workdir, record: RunRecord, entry: Entry, *, flag: str = FLAG) -> Start:
-    """Returns the start from one of the run's checkpoints; raises InputError where it is damaged."""
+    """Returns the start from one of the run's checkpoints; raises InputError if it is damaged."""
     if damage := entry.damage():
         raise _unfit(flag, run.path, f"a damaged checkpoint ({damage})")
     recorded = {
@@ -86,7 +90,7 @@ def start_of(run: Workdir, record: RunRecord, entry: Entry, *, flag: str = FLAG)
 
 
 def own_copy(workdir: Workdir, before: RunRecord) -> Start | None:
-    """Returns the copy of its start that a run keeps; None where it has none, or it was deleted."""
+    """Returns the copy of its start that a run keeps; None if it has none, or the copy was deleted."""
     if not before.warm_start or not workdir.start.run.exists():
         return None
     return Start(source=workdir.start, step=int(before.warm_start["step"]), recorded=before.warm_start)
@@ -96,7 +100,7 @@ def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
     """Raises InputError unless a model of this config, on data of this schema, has the same weights.
 
     Preprocessing is built from the statistics of the run that the weights come from. So vocabularies are the
-    same if the features of both schemas are. A new value gets the id of unknown ones.
+    same if the features of both schemas are. A new value gets the id of unknown values.
     """
     differing = _differing(schema_lib.load(start.source.schema), schema)
     if differing:
@@ -118,14 +122,17 @@ def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
 
 
 def keep(start: Start, workdir: Workdir) -> None:
-    """Copies what is taken of the other run to `start/`, whole or not at all, unless it is there."""
+    """Copies what is taken from the other run to `start/`, whole or not at all, unless it is already
+    there.
+    """
     source = start.source
     if source == workdir.start:
         return
     with renewed(workdir) as copy:
         shutil.copytree(start.checkpoint, checkpoints.path_of(copy.checkpoints, start.step))
         for name in (source.run, source.schema, source.statistics, source.golden, source.keras_file):
-            if name != source.keras_file or name.exists():  # of a model that is built from one
+            # Only a model that is built from a `.keras` file has one.
+            if name != source.keras_file or name.exists():
                 shutil.copyfile(name, copy.path / name.name)
 
 
@@ -137,7 +144,7 @@ def renewed(workdir: Workdir) -> Iterator[Workdir]:
     with directories.staged(temporary.path):
         yield temporary
         directories.synchronise(temporary.path)
-    shutil.rmtree(copy.path, ignore_errors=True)  # the copy of a run that was killed before it began
+    shutil.rmtree(copy.path, ignore_errors=True)  # removes the copy of a run that was killed before it began
     directories.rename(temporary.path, copy.path)
 
 

@@ -13,7 +13,7 @@ from pipeline.data.schema import schema as schema_lib
 
 
 def _entry(name: str) -> property:
-    """Returns a property: the path of what has this name in the directory."""
+    """Returns a property: the path of the entry with this name in the directory."""
     return property(lambda workdir: workdir.path / name)
 
 
@@ -27,7 +27,7 @@ class Workdir:
     summaries = _entry("summaries")
     trace = _entry("trace")  # the recording of `--profile_steps`, for xprof
     run = _entry("run.json")  # config, dataset, strategy, precision and versions of the run
-    history = _entry("history.jsonl")  # one line of JSON a log point
+    history = _entry("history.jsonl")  # one line of JSON for each log point
     goodput_log = _entry("ledger.jsonl")  # wall time by kind, over all processes
     evaluation = _entry("evaluation.json")
     baselines = _entry(
@@ -35,28 +35,30 @@ class Workdir:
     )  # what simple models answer there; absent: not asked for, or none fits
     observers = _entry("observers")  # what those of config.observers must know after a kill
     schema = _entry(schema_lib.FILE_NAME)
-    statistics = _entry(manifest_lib.STATISTICS_FILE_NAME)  # that preprocessing was built from
-    # The dataset's, where `statistics` are those of the run that gave this one its weights.
+    statistics = _entry(manifest_lib.STATISTICS_FILE_NAME)  # statistics from which preprocessing was built
+    # Statistics of the dataset, if `statistics` are those of the run that gave this one its weights.
     dataset_statistics = _entry("dataset_statistics.pb")
     damaged = _entry("damaged.json")  # records that the run leaves out from its start; absent: there are none
     keras_file = _entry("model.keras")  # a copy of the `.keras` file that the model is built from
     golden = _entry("golden.tfrecord")  # a few records whose predictions every checkpoint holds
 
-    # All weights as the run began with them, where config.init.source gave some: see first_weights.py.
+    # All first weights of the run, if config.init.source gave some of them: see first_weights.py.
     first_weights = _entry("start/variables.index")
 
     @property
     def start(self) -> "Workdir":
-        """Files of the run that gave this one its weights, see start.py; absent where none did."""
+        """Files of the run that gave this one its weights (see start.py); absent if no run did."""
         return Workdir(self.path / "start")
 
     def scan(self, worker: int) -> pathlib.Path:
-        """A worker's findings in comparing all records; each has a file, as disks may be their own."""
+        """The findings of a worker that compared all records. Each worker has a file, because each may have
+        its own disk.
+        """
         return self.path / (f"scan-{worker}.json" if worker else "scan.json")
 
 
 def existing(directory: pathlib.Path) -> Workdir:
-    """The working directory of a run, with an absolute path; raises InputError where no run.json is."""
+    """The working directory of a run, with an absolute path; raises InputError if it has no run.json."""
     workdir = Workdir(flags.absolute(directory))
     if not workdir.run.exists():
         raise no_run(workdir.path, "a directory without run.json")
@@ -64,7 +66,7 @@ def existing(directory: pathlib.Path) -> Workdir:
 
 
 def no_run(directory: pathlib.Path, received: str) -> InputError:
-    """The error of a directory that holds no trained run."""
+    """The error for a directory that holds no trained run."""
     return InputError(
         f"--workdir={directory}",
         received=received,
@@ -79,7 +81,7 @@ def numbers(found: Mapping, *, prefix: str = "") -> dict[str, float]:
 
 
 def read_json(path: pathlib.Path) -> dict | None:
-    """The document; None where there is no such file. Raises InputError where it is no object of JSON."""
+    """Reads a document; None if there is no such file. Raises InputError if it is not a JSON object."""
     try:
         document = json.loads(files.read_bytes(path))
         if not isinstance(document, dict):
@@ -91,7 +93,7 @@ def read_json(path: pathlib.Path) -> dict | None:
         raise documents.not_as_written(path, f"invalid JSON ({error})") from None
 
 
-# --- history.jsonl: one line of JSON a log point, with a checksum, so that a damaged line is noticed.
+# --- history.jsonl: one line of JSON for each log point, with a checksum, so that a damaged line is noticed.
 
 
 # Fields that measure the machine: they differ between runs that are equal otherwise.
@@ -110,7 +112,7 @@ def keep_history_up_to(path: pathlib.Path, step: int) -> None:
     """Drops what was logged after `step`, and a last line that a kill cut short.
 
     Raises:
-      InputError: a line is damaged, or that of `step` is missing though there are others.
+      InputError: a line is damaged, or the line of `step` is missing although there are others.
     """
     points = read_history(path)
     kept = [point for point in points if point["step"] <= step]

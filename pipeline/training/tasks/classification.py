@@ -10,9 +10,10 @@ from pipeline.data.schema.feature_types import Label
 from pipeline.training.tasks.metrics import roc
 from pipeline.training.tasks.task import LOSS, Metric, Task
 
-_SMALLEST_PROBABILITY = 1e-7  # as Keras clips; a wrong certainty then costs 16 nats, not infinity
+# Clipped like in Keras: a certain but wrong prediction then costs 16 nats, not infinity.
+_SMALLEST_PROBABILITY = 1e-7
 _ROC_POINTS = 200
-_LARGEST_CONFUSION_MATRIX = 200  # classes; beyond, the page and the JSON would be mostly zeros
+_LARGEST_CONFUSION_MATRIX = 200  # classes; with more, the page and the JSON would be mostly zeros
 _TOP_5_FROM_CLASSES = 10
 
 _ACCURACY = Metric(key="accuracy", name="accuracy", is_fraction=True, is_higher_better=True)
@@ -74,7 +75,7 @@ class Binary(Task):
 
     def predictions(self, logits: tf.Tensor) -> tf.Tensor:
         """Probabilities, float32 [batch, 2]."""
-        # Not 1 - p: near 1 that keeps no digits of the rarer class.
+        # It is not 1 - p, which near 1 would keep no digits of the rarer class.
         return tf.nn.sigmoid(tf.concat([-logits, logits], axis=1))
 
     def accumulator(self, label: Label) -> "_RankedClassCounts":
@@ -107,7 +108,7 @@ class _ClassCounts:
 
 
 class _RankedClassCounts(_ClassCounts):
-    """Accumulates the same for two classes, and how well the examples are ranked."""
+    """Accumulates the same for two classes, and also measures how well the examples are ranked."""
 
     def __init__(self, classes: int) -> None:
         super().__init__(classes)
@@ -125,7 +126,7 @@ class _RankedClassCounts(_ClassCounts):
         labels, scores, weights = map(np.concatenate, (self._labels, self._scores, self._weights))
         false_positives, true_positives = roc(labels == 1, scores, weights)
         if not (false_positives[-1] and true_positives[-1]):
-            return super().result()  # one class alone has no ranking
+            return super().result()  # with only one class there is no ranking
         x, y = false_positives / false_positives[-1], true_positives / true_positives[-1]
         points = np.unique(np.linspace(0, len(x) - 1, _ROC_POINTS).round().astype(int))
         curve = {"false_positive_rate": x[points].tolist(), "true_positive_rate": y[points].tolist()}

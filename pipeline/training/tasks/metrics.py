@@ -17,23 +17,25 @@ import numpy as np
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.tasks.task import Metric
 
-_BINS = 15  # of a calibration error, as in the paper
+_BINS = 15  # bins of a calibration error, as in the paper
 _THRESHOLD = 0.5
 
 
 class Accumulator:
-    """Takes batches, gives one number. Weights are float64 [n]; where examples have none, all are 1."""
+    """Takes batches and gives one number. Weights are float64 [n]; where examples have none, all are 1."""
 
     def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> None:
         """Adds examples: labels [n], and predictions float64 [n, …] as `Task.predictions` gives them."""
         raise NotImplementedError
 
     def result(self) -> float | None:
-        """The number over all examples; None where these have none, such as a ranking of one class."""
+        """The number over all examples; None if they have none, for example for a ranking of only one
+        class.
+        """
         raise NotImplementedError
 
 
-# (label, the number behind `@`; None: none is given) → an accumulator.
+# Function of (label, the number after `@`; None: there is none); makes an accumulator.
 _Make = Callable[[Label, float | None], Accumulator]
 
 
@@ -42,10 +44,10 @@ class Known:
     """A metric with a name of its own.
 
     Attributes:
-      make: a new accumulator.
-      tasks: for which there is one.
-      at: what the number behind `@` says; empty: there is none.
-      needs_at: whether it must be given.
+      make: makes a new accumulator.
+      tasks: the tasks that have this metric.
+      at: the meaning of the number after `@`; empty: there is none.
+      needs_at: whether this number must be given.
     """
 
     make: _Make
@@ -56,7 +58,7 @@ class Known:
     is_higher_better: bool = True
 
     def shown(self, key: str) -> Metric:
-        """How the report shows it."""
+        """The name of the metric in the report."""
         return Metric(
             key=key,
             name=key.replace("_", " "),
@@ -65,7 +67,7 @@ class Known:
         )
 
 
-# --- From a confusion matrix, of weights: [actual, predicted].
+# --- Metrics from a confusion matrix of weights: [actual, predicted].
 
 
 class _Confusion(Accumulator):
@@ -102,7 +104,7 @@ def _f1s(matrix: np.ndarray) -> np.ndarray:
 
 
 def _of_positive(of_classes: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], float]:
-    """Of two classes the second one's, of more their mean."""
+    """The value of the second class if there are two, else the mean over classes."""
 
     def value(matrix: np.ndarray) -> float:
         found = of_classes(matrix)
@@ -127,7 +129,7 @@ def _matthews(matrix: np.ndarray) -> float:
     """J. Gorodkin, "Comparing two K-category assignments by a K-category correlation coefficient" (2004)."""
     actual, predicted, whole = matrix.sum(axis=1), matrix.sum(axis=0), matrix.sum()
     if min(np.count_nonzero(actual), np.count_nonzero(predicted)) < 2:
-        return 0.0  # rounding would make it the root of a number below 0
+        return 0.0  # rounding could make it the root of a number below 0
     covariance = np.trace(matrix) * whole - actual @ predicted
     spread = np.sqrt(whole**2 - predicted @ predicted) * np.sqrt(whole**2 - actual @ actual)
     return covariance / spread if spread else 0.0
@@ -178,7 +180,9 @@ class _Mean(Accumulator):
 
 
 def _brier(label: Label, at: float | None) -> Accumulator:
-    """G. Brier, "Verification of Forecasts" (1950); of two classes half of it, the positive one's square."""
+    """G. Brier, "Verification of Forecasts" (1950); for two classes half of it, which is the squared error of
+    the positive class.
+    """
 
     def squares(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
         errors = predictions - np.eye(predictions.shape[1])[labels]
@@ -206,13 +210,14 @@ def _percentage_error(label: Label, at: float | None) -> Accumulator:
 class _CalibrationError(Accumulator):
     """C. Guo and others, "On Calibration of Modern Neural Networks" (2017), equation 3.
 
-    The mean difference between how sure an answer is and how often such answers are right, over bins
-    (lower, upper] of equal width.
+    The mean difference between the confidence of predictions and how often they are right, over bins (lower,
+    upper] of equal width.
     """
 
     def __init__(self, label: Label, bins: float | None) -> None:
         self._bins = int(bins or _BINS)
-        self._sums = np.zeros((3, self._bins))  # weights, of those right, times confidence
+        # Rows: weights, weights of right predictions, weights times confidence.
+        self._sums = np.zeros((3, self._bins))
 
     def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> None:
         confidence, is_right = predictions.max(axis=1), predictions.argmax(axis=1) == labels
@@ -225,7 +230,7 @@ class _CalibrationError(Accumulator):
         return float(np.abs(right - confidence).sum() / weights.sum()) if weights.sum() else None
 
 
-# --- Of all examples at once: they are kept, float32, until the end.
+# --- Metrics of all examples at once: predictions are kept, as float32, until the end.
 
 
 class Whole(Accumulator):
@@ -239,7 +244,7 @@ class Whole(Accumulator):
 
     def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> None:
         self._labels.append(labels)
-        self._predictions.append(predictions.astype(np.float32))  # as the model gave them
+        self._predictions.append(predictions.astype(np.float32))  # as exact as the model gave them
         self._weights.append(weights)
 
     def result(self) -> float | None:
@@ -268,7 +273,9 @@ def _ranked(of: Callable[[np.ndarray, np.ndarray], float]) -> _Make:
 
 
 def roc(is_positive: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of (false, true) positives as the threshold falls past each different score, from (0, 0)."""
+    """Weights of (false, true) positives while the threshold falls past each distinct score, starting at (0,
+    0).
+    """
     order = np.argsort(-scores, kind="stable")
     positive, weights = is_positive[order], weights[order]
     # Equal scores are one threshold: otherwise the file's order would decide the area.
@@ -293,24 +300,26 @@ def _average_precision(false_positives: np.ndarray, true_positives: np.ndarray) 
 
 
 def _median_error(labels: np.ndarray, values: np.ndarray, weights: np.ndarray) -> float | None:
-    """Between two errors with half of the weights on each side, their mean."""
+    """The weighted median of the errors; if half of the weights lie on each side of two errors, their
+    mean.
+    """
     if not weights.sum():
         return None
     errors = np.abs(values - labels.astype(np.float64))
     order = np.argsort(errors, kind="stable")
     errors, below = errors[order][weights[order] > 0], np.cumsum(weights[order][weights[order] > 0])
-    middle = np.searchsorted(below, below[-1] / 2 * (1 - 1e-12))  # a sum may be rounded down
+    middle = np.searchsorted(below, below[-1] / 2 * (1 - 1e-12))  # the sum may have been rounded down
     is_between = np.isclose(below[middle], below[-1] / 2, rtol=1e-12, atol=0.0) and middle + 1 < len(errors)
     return float(errors[middle : middle + 2].mean() if is_between else errors[middle])
 
 
 def _explained_variance(labels: np.ndarray, values: np.ndarray, weights: np.ndarray) -> float | None:
-    """As R², of errors less their mean: a constant offset costs nothing."""
+    """Like R², but for errors less their mean, so a constant offset costs nothing."""
     if not weights.sum():
         return None
     actual = labels.astype(np.float64)
     if np.ptp(actual[weights > 0]) == 0:
-        return None  # rounding would make it divide by almost 0
+        return None  # rounding could make it divide by almost 0
     variance, unexplained = _variance(actual, weights), _variance(actual - values, weights)
     return 1.0 - unexplained / variance if variance else None
 

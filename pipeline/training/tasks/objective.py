@@ -14,7 +14,7 @@ LossOfExamples = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Objective:
-    """A task's losses as training takes them. Evaluations take the task's own.
+    """A task's losses as training uses them; evaluations use the task's own losses.
 
     Attributes:
       label_smoothing: the part of each label, from 0 to below 1, that is spread evenly over all classes:
@@ -22,8 +22,8 @@ class Objective:
       class_weights: of the losses, one for each class; none: all are 1.
       units: in which a loss of several targets is squared, one for each; none: the labels' own.
       own: the loss in place of the task's; None: the task's.
-      mean_weight: what counts as a weight of 1, above 0, where each example has a weight of its own: then
-        targets are (labels, weights). None: they are labels.
+      mean_weight: the weight that counts as 1, above 0, if each example has a weight of its own; then targets
+        are (labels, weights). None: targets are labels.
     """
 
     task: Task
@@ -42,7 +42,9 @@ class Objective:
         return _mixed(lambda plain: self._losses(plain, logits), targets)
 
     def _losses(self, targets: Plain, logits: tf.Tensor) -> tf.Tensor:
-        """Losses of smoothed labels are means of two: a cross-entropy is linear in the label."""
+        """Computes losses of smoothed labels as means of two losses, because a cross-entropy is linear in the
+        label.
+        """
         labels = targets if self.mean_weight is None else targets[0]
         if self.units:
             labels, logits = labels / self.units, logits / self.units
@@ -78,13 +80,13 @@ class Objective:
         return own if self.mean_weight is None else own[0]
 
     def hits(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
-        """The task's own, float32 [batch]; of mixed examples by the shares of both labels."""
+        """The task's hits, float32 [batch]; for mixed examples, both labels count by their shares."""
         return _mixed(
             lambda plain: self.task.hits(plain if self.mean_weight is None else plain[0], logits), targets
         )
 
     def predictions(self, logits: tf.Tensor) -> tf.Tensor:
-        """The task's own, float32 [batch, …]."""
+        """The task's predictions, float32 [batch, …]."""
         return self.task.predictions(logits)
 
 
@@ -94,7 +96,9 @@ def weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 def _mixed(of: Callable[[Plain], tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:
-    """Returns `of` of the targets, float32 [batch]; for mixed ones the mean of both, by their shares."""
+    """Returns `of(targets)`, float32 [batch]; for mixed examples the mean for both labels, by their
+    shares.
+    """
     if not isinstance(targets, Mixed):
         return of(targets)
     return targets.shares * of(targets.own) + (1.0 - targets.shares) * of(targets.other)

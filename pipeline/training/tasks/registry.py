@@ -24,7 +24,7 @@ TASKS: Mapping[str, Task] = {
 
 
 def task_of(label: Label) -> Task:
-    """The task that the label names; raises InputError where TASKS does not have it."""
+    """The task that the label names; raises InputError if TASKS does not have it."""
     if label.task not in TASKS:
         raise InputError(
             f"schema feature '{label.name}', field 'task'",
@@ -45,7 +45,7 @@ class EvaluationMetrics:
     """Takes batches of labels and predictions, gives a summary that JSON can hold.
 
     Args:
-      more: functions that make an accumulator, by its name, beside those of the task.
+      more: functions that make further accumulators besides the task's, by name.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class EvaluationMetrics:
           labels: [batch, *label.shape], class indices or values.
           predictions: [batch, …], as the task's `answers` gives them.
           mask: [batch], 0 where an example is padding; None: none is.
-          weights: [batch], of the examples; None: they have none.
+          weights: [batch], weights of the examples; None: they have none.
         """
         keep = slice(None) if mask is None else np.asarray(mask) > 0
         kept, predicted = np.asarray(labels)[keep], np.asarray(predictions, np.float64)[keep]
@@ -93,7 +93,7 @@ class EvaluationMetrics:
     def result(self) -> dict:
         """The metrics over all examples so far; `loss` is in nats, or squared units of the label.
 
-        Where examples have weights, the numbers are there twice: the second time with them, as `weighted_…`.
+        If examples have weights, each number is there twice, the second time with weights, as `weighted_…`.
         """
         summary = {"task": self._label.task, "examples": self._examples}
         if self._label.classes:

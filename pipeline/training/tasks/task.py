@@ -1,7 +1,7 @@
-"""A task: all that a run, an evaluation, an export and the report need of it, in one object.
+"""A task: everything that a run, an evaluation, an export and the report need, in one object.
 
 A task turns a model's logits into losses, predictions and metrics. Its rules for the label itself (dtype,
-classes) stand in pipeline/data/schema/feature_types.py, which Beam workers read without TensorFlow.
+classes) are in pipeline/data/schema/feature_types.py, which Beam workers read without TensorFlow.
 """
 
 import abc
@@ -21,7 +21,7 @@ class Metric:
 
     key: str
     name: str
-    is_fraction: bool = False  # 0 … 1: written with four digits
+    is_fraction: bool = False  # values are 0 … 1, written with four digits
     is_higher_better: bool = False
 
 
@@ -35,18 +35,20 @@ class Accumulator(Protocol):
         """Adds examples: labels [n, *label.shape], and predictions as `Task.answers` gives them, float64.
 
         Args:
-          weights: float64 [n], from 0 on; None: all are 1. Only where `has_weighted_metrics` some are given.
+          weights: float64 [n], at least 0; None: all are 1. They are given only if `has_weighted_metrics`.
         """
 
     def result(self) -> dict:
-        """Metrics over all examples so far, one at least: what JSON can hold. `loss` is among them."""
+        """Metrics over all examples so far, of which there is at least one, in a form for JSON. `loss` is
+        among them.
+        """
 
 
 class Task(abc.ABC):
     """One kind of prediction. Tasks hold no state; `TASKS` in registry.py names them.
 
-    `metrics` are shown in the report, the most telling first. Where `has_accuracy` is True, `hits` counts
-    right answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses. Where
+    The report shows `metrics`, the most informative first. Where `has_accuracy` is True, `hits` counts right
+    answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses. Where
     `has_weighted_metrics` is True, its accumulator takes weights.
     """
 
@@ -89,7 +91,7 @@ class Task(abc.ABC):
         """
 
     def losses_of_no_class(self, logits: tf.Tensor) -> tf.Tensor:
-        """Loss of each example if its label were every class to the same part: float32 [batch]."""
+        """Loss of each example if its label were spread equally over all classes: float32 [batch]."""
         raise NotImplementedError(f"{type(self).__name__} has no labels to smooth")
 
     def hits(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -112,4 +114,4 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def accumulator(self, label: Label) -> Accumulator:
-        """A new one, which has seen no examples."""
+        """Makes a new accumulator, which has seen no examples."""

@@ -193,7 +193,7 @@ def test_a_stage_that_is_killed_again_and_again_fails_the_cycle(schedule, stoppi
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             schedule.reconcile()
-    with pytest.raises(InputError, match="3 starts that came neither to their end nor further"):
+    with pytest.raises(InputError, match="3 starts that neither ended nor made progress"):
         schedule.reconcile()
     assert schedule.cycles[-1].failure["stage"] == "train"
     with pytest.raises(KeyboardInterrupt):
