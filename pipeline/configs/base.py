@@ -77,7 +77,7 @@ def get_config() -> Config:
     # cosine or linear (to 0 at the end), rsqrt, constant, a class of keras.optimizers.schedules, or code
     config.optimizer.schedule = "cosine"
     config.optimizer.warmup_part = 0.05  # of the run, in which the learning rate rises
-    config.optimizer.warmup_steps = 0  # the same in steps, in place of warmup_part
+    config.optimizer.warmup_steps = 0  # the same in steps, in place of warmup_part; 0: warmup_part counts
     config.optimizer.clip_norm = 0.0  # of all gradients together, over all replicas; 0: as long as they are
     config.optimizer.ema = 0.0  # decay of averages of the weights, which are evaluated and exported; 0: none
     config.optimizer.weight_decay = 1e-4  # for all but adam

@@ -208,7 +208,7 @@ def test_what_cannot_be_used_is_told():
 
 
 def test_a_window_that_ends_before_it_starts_is_refused():
-    with pytest.raises(InputError, match=r"config\.window\.start: received 'b', which is behind"):
+    with pytest.raises(InputError, match=r"config\.window\.start: received 'b', which comes after"):
         chosen("ab", window_start="b", window_end="a")
 
 

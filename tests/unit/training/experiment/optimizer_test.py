@@ -174,7 +174,7 @@ def test_muon_updates_the_matrices_that_are_named_and_adamw_the_others():
     convolution = keras.layers.Conv1D(2, 3, name="block_of_three_axes")
     convolution.build((None, 4, 3))
     variables = [*dense.weights, *logits.weights, *convolution.weights]
-    settings = {"schedule": "constant", "warmup_steps": 0, "learning_rate": 0.5, "weight_decay": 0.0}
+    settings = {"schedule": "constant", "warmup_part": 0.0, "learning_rate": 0.5, "weight_decay": 0.0}
     made = build(name="muon", variables=variables, matrices=("block*/kernel",), **settings)
     draw = np.random.default_rng(0)
     gradients = [draw.normal(size=each.shape).astype("float32") for each in variables]
@@ -189,7 +189,7 @@ def test_muon_updates_the_matrices_that_are_named_and_adamw_the_others():
 
 def test_muon_decays_what_it_updates_and_what_adamw_does():
     variables = table_and_dense()
-    settings = {"schedule": "constant", "warmup_steps": 0, "learning_rate": 0.5, "weight_decay": 0.5}
+    settings = {"schedule": "constant", "warmup_part": 0.0, "learning_rate": 0.5, "weight_decay": 0.5}
     made = build(name="muon", variables=variables, matrices=("deep/kernel",), **settings)
     before = {each.path: np.asarray(each).copy() for each in variables}
     made.apply([tf.zeros(each.shape) for each in variables], variables)
