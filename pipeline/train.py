@@ -36,6 +36,7 @@ from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
+from pipeline.base.values import with_values
 from pipeline.configs import base
 from pipeline.data.dataset import selection, window
 from pipeline.data.dataset.manifest import Dataset
@@ -145,7 +146,7 @@ def main(argv: Sequence[str]) -> int:
     workdir = flags_lib.local_directory("workdir", _WORKDIR.value)
     dataset = window.open_window(_DATASET.value)
     resolved = _resolved(_CONFIG.value, dataset)
-    scaling, values = _rate_scaling(dataset), resolved.values
+    scaling, values = _rate_scaling(_CONFIG.value, dataset), resolved.values
     experiment = config_lib.parse(scaling.scaled(values), config_file=flags.FLAGS["config"].config_filename)
     selection.selected_ranges(dataset, experiment.data.split)
     evaluation_splits.validation_split(experiment.evaluation, dataset)
@@ -220,23 +221,36 @@ def _warm_start() -> pathlib.Path | None:
 
 def _resolved(values: base.Config, dataset: Dataset) -> defaults.Resolved:
     """The config for this dataset, and for the weights that the run begins with."""
+    return defaults.resolve(values.to_dict(), dataset, begins_with=_begins_with())
+
+
+def _begins_with() -> config_lib.Values | None:
+    """The config of the run whose weights come first, from the run's own copy where it goes on."""
     start = _warm_start()
-    is_there = start is not None and Workdir(start).run.is_file()  # if not, the run says so
-    before = run_record.read(Workdir(start).run).config if is_there else None
-    return defaults.resolve(values.to_dict(), dataset, begins_with=before)
+    if start is None:
+        return None
+    own = Workdir(flags_lib.local_directory("workdir", _WORKDIR.value)).start
+    found = next((each.run for each in (own, Workdir(start)) if each.run.is_file()), None)
+    return run_record.read(found).config if found else None  # where there is none, the run says so
 
 
 def _config_of(dataset: Dataset, point: grid.Point) -> config_lib.Values:
     """The config of a run of a sweep, as its run.json has it."""
-    swept = _resolved(config.swept(_CONFIG.value, point.values), dataset)
-    return config_lib.as_json(_rate_scaling(dataset).scaled(swept.values))
+    swept = config.swept(_CONFIG.value, point.values)
+    return config_lib.as_json(_rate_scaling(swept, dataset).scaled(_resolved(swept, dataset).values))
 
 
-def _rate_scaling(dataset: Dataset) -> RateScaling:
+def _rate_scaling(values: base.Config, dataset: Dataset) -> RateScaling:
+    """How the learning rate of these values follows from their batch and that of the config file.
+
+    A batch that the file leaves to the rows is that of the rows that `values` select: where the command line
+    names none either, both are one.
+    """
     if _LR_SCALING.value != config_lib.LINEAR:
         return RateScaling()
-    of_file = _resolved(config.config_of_file(flags.FLAGS["config"]), dataset)
-    return RateScaling(how=config_lib.LINEAR, file_batch=of_file.values["global_batch"])
+    of_file = config.config_of_file(flags.FLAGS["config"]).global_batch
+    resolved = defaults.resolve(with_values(values.to_dict(), {"global_batch": of_file}), dataset)
+    return RateScaling(how=config_lib.LINEAR, file_batch=resolved.values["global_batch"])
 
 
 def _launch(global_batch: int) -> int:

@@ -172,7 +172,7 @@ def sampled(rows: int, most: int, *, seed: int) -> np.ndarray:
     """Positions of about `most` of the rows, int64, ascending: runs of neighbours, which share a block."""
     if rows <= most:
         return np.arange(rows)
-    runs = np.random.default_rng(seed).choice(rows // _RUN, max(1, most // _RUN), replace=False)
+    runs = np.random.default_rng(seed).choice(max(1, rows // _RUN), max(1, most // _RUN), replace=False)
     return (np.sort(runs)[:, None] * _RUN + np.arange(min(_RUN, most))).reshape(-1)
 
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.preprocess import LabelScale
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.feature_types import Label, TokenLabel
 from pipeline.training.experiment import code
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment.code import Code
@@ -44,6 +44,13 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
     if not args.name:
         return None
     name, inline = code.call(args.name, key=_KEY)
+    if isinstance(label, TokenLabel):
+        raise InputError(
+            f"{_KEY}={name}",
+            received=f"a loss of each example, for {label.task}",
+            expected="none: the loss is the mean over the predicted tokens of all rows together",
+            action="Leave it out: the task's own is the cross-entropy of the next token.",
+        )
     found = code.resolve(name, key=_KEY, library=_LIBRARY, place=args.place)
     arguments = {**args.options, **inline}
     _require_values_as_they_are(found, name, label, scale)

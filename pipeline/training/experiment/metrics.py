@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.base.errors import InputError, unknown_name
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.feature_types import Label, TokenLabel
 from pipeline.training.experiment import code
 from pipeline.training.experiment.config import ANYWHERE, Place
 from pipeline.training.tasks.metrics import METRICS, THRESHOLD, Accumulator, Known, Whole
@@ -77,6 +77,11 @@ def build(
     """
     makes: dict[str, Callable[[], Accumulator]] = {}
     for each in (_name(text, flag) for text in texts):
+        if isinstance(label, TokenLabel):  # an evaluation keeps two numbers a token, no probabilities of all
+            own = ", ".join(metric.name for metric in task_of(label).metrics_of(label))
+            raise _error(
+                each, "a metric of examples", f"none for {label.task}, which has {own}", "Leave it out."
+            )
         if each.key in {*makes, *_taken(label)}:
             form = each.text.rstrip(")") + (", " if "(" in each.text else "(")
             action = f"Write {form}name='another')." if code.is_named(each.of) else "Leave it out."

@@ -139,7 +139,7 @@ class _ClassesAlone(Accumulator):
     """Of a multilabel: the mean over all classes of what a matrix of each class alone gives."""
 
     def __init__(self, label: Label, threshold: float | None, of: Callable[[np.ndarray], float]) -> None:
-        pair = dataclasses.replace(label, task="binary", classes=("no", "yes"), delimiter="")
+        pair = Label(name=label.name, task="binary", classes=("no", "yes"))
         self._classes = [
             _Confusion(pair, _THRESHOLD if threshold is None else threshold, of) for _ in label.classes
         ]

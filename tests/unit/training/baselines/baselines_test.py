@@ -292,6 +292,7 @@ def test_a_sample_is_of_whole_runs_spread_over_all_rows():
     assert np.histogram(found, bins=4, range=(0, 1_000_000))[0].min() > 5_000
     assert (found == baselines.sampled(1_000_000, 50_000, seed=0)).all()
     assert len(baselines.sampled(3_000, 1_000, seed=0)) == 1_000
+    assert baselines.sampled(1_010, 1_000, seed=0).tolist() == list(range(1_000))
     assert baselines.sampled(7, 1_000, seed=0).tolist() == list(range(7))
 
 

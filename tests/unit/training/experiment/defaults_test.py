@@ -1,5 +1,6 @@
 """Defaults by rules: what the rows decide, and what a user's value leaves to decide."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -10,7 +11,7 @@ from pipeline.base.values import value_at
 from pipeline.configs import adult_wide_deep, base, digits_resnet, mnist_resnet, tabular, taxi_wide_deep
 from pipeline.data.dataset.manifest import Dataset, Manifest, Shard
 from pipeline.data.schema.feature_types import Label
-from pipeline.data.schema.schema import Schema
+from pipeline.data.schema.schema import Schema, SplitBy
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import defaults
 from pipeline.training.experiment.defaults import resolve
@@ -171,6 +172,15 @@ def test_no_row_is_held_out_of_what_the_user_trains_on(sizes, given):
     assert value_at(resolved.values, "evaluation.split") == given.get("evaluation.split", "validation")
     is_validated = "validation" in sizes
     assert value_at(resolved.values, "train.keep_best") == ("val_loss" if is_validated else "")
+
+
+def test_rows_that_the_schema_splits_together_are_not_torn_apart():
+    dataset = of_sizes(train=400, test=50)
+    schema = dataclasses.replace(SCHEMA, split_by=SplitBy(columns=("patient",)))
+    resolved = resolve(base.by_rules().to_dict(), dataclasses.replace(dataset, schema=schema))
+    assert value_at(resolved.values, "train.split") == "train"
+    assert value_at(resolved.values, "evaluation.split") == "validation"
+    assert value_at(resolved.values, "train.keep_best") == ""
 
 
 def test_wrong_keys_and_splits_are_named():

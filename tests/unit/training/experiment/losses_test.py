@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.preprocess import LabelScale
-from pipeline.data.schema.feature_types import Label, LabelGroup
+from pipeline.data.schema.feature_types import Label, LabelGroup, TokenLabel
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.experiment import losses
@@ -72,6 +72,13 @@ def test_several_targets_have_a_loss_in_their_own_units():
     made = losses.build(OwnLoss(name="MeanAbsoluteError", options={}), two, scale)
     found = made(tf.constant([[20.0, 1e6]]), tf.constant([[25.0, 1.2e6]]))
     assert found.numpy() == pytest.approx([(1 + 2) / 2])
+
+
+@pytest.mark.parametrize("name", ["MeanSquaredError", "CategoricalCrossentropy"])  # of a square, both fit
+def test_tokens_have_no_loss_but_their_own(name):
+    tokens = TokenLabel(name="tokens", parts=("tokens",), length=4, vocabulary_size=4)
+    with pytest.raises(InputError, match=r"expected none: the loss is the mean over the predicted tokens"):
+        losses.build(OwnLoss(name=name, options={}), tokens, LabelScale())
 
 
 def test_without_a_name_the_loss_is_the_tasks():

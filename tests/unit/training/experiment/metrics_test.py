@@ -8,7 +8,7 @@ import scipy.stats
 from sklearn import metrics as sk
 
 from pipeline.base.errors import InputError
-from pipeline.data.schema.feature_types import Label, LabelGroup
+from pipeline.data.schema.feature_types import Label, LabelGroup, TokenLabel
 from pipeline.training.experiment import metrics
 from pipeline.training.tasks.metrics import METRICS
 from pipeline.training.tasks.registry import EvaluationMetrics
@@ -18,6 +18,8 @@ BINARY = Label(name="y", classes=("no", "yes"))
 MANY = Label(name="y", task="multiclass", classes=tuple("abcde"))
 PRICE = Label(name="y", task="regression")
 TAGS = Label(name="y", task="multilabel", classes=tuple("abc"))
+PAIR = LabelGroup(name="a, b", task="multilabel", parts=("a", "b"), classes=("a", "b"))
+TOKENS = TokenLabel(name="tokens", parts=("tokens",), length=4, vocabulary_size=4)
 TARGETS = LabelGroup(name="a, b", task="multitarget", parts=("a", "b"))
 
 
@@ -119,6 +121,7 @@ CASES = [
     (MANY, MANY_METRICS),
     (PRICE, PRICE_METRICS),
     (TAGS, TAGS_METRICS),
+    (PAIR, TAGS_METRICS),
     (TARGETS, TARGETS_METRICS),
 ]
 
@@ -216,6 +219,7 @@ def test_one_class_alone_has_no_ranking_and_the_number_is_left_out():
         (MANY, ["recall@0.5"], r"expected recall@N, a threshold.*where there are two classes"),
         (MANY, ["top"], r"received 'top'; expected top@N, how many answers count"),
         (TAGS, ["keras.metrics:MeanIoU(num_classes=2)"], r"metric of one class an example.*threshold=0.5"),
+        (TOKENS, ["keras.metrics:MeanSquaredError"], r"expected none for next_token, which has loss, perpl"),
         (TARGETS, ["max_error"], r"received one for regression; expected a metric for multitarget"),
         (BINARY, ["mape"], r"received one for regression; expected a metric for binary: f1, "),
         (BINARY, ["f1", "f1"], r"a second metric of the name f1"),
