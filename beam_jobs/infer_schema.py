@@ -77,7 +77,7 @@ _IGNORE = flags.DEFINE_list(
 _MISSING = flags.DEFINE_multi_string(
     "missing",
     [],
-    'COLUMN=VALUE: a value that means "no value", such as -200. VALUE alone: in all columns. May repeat.',
+    'COLUMN=VALUE: a value that means "no value", such as -200. VALUE alone: in all columns.',
 )
 _NOT_MISSING = flags.DEFINE_multi_string(
     "not_missing",
@@ -88,7 +88,7 @@ _DATE_FORMAT = flags.DEFINE_multi_string(
     "date_format",
     [],
     f"COLUMN=FORMAT: how its dates are written, one of {', '.join(FORMATS)}. FORMAT alone: in all columns. "
-    "May repeat. By default the first of these that reads the column.",
+    "By default the first of these that reads the column.",
 )
 _FIRST_YEAR = flags.DEFINE_multi_string(
     "first_year",
@@ -100,7 +100,7 @@ _LIST_DELIMITER = flags.DEFINE_multi_string(
     "list_delimiter",
     [],
     "COLUMN=DELIMITER: what stands between the values of a list in text, such as 'genres=|'. DELIMITER "
-    "alone, in all columns where it occurs. May repeat. Lists of JSON Lines, Parquet and Avro need none.",
+    "alone, in all columns where it occurs. Lists of JSON Lines, Parquet and Avro need none.",
 )
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default the name of the first input.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images, at most.", 1)

@@ -33,7 +33,7 @@ _CHECKPOINT = flags.DEFINE_string("checkpoint", "", "best|last|STEP, of a workin
 _TOKENIZER = flags.DEFINE_string(
     "tokenizer", "", "FILE or bytes: what convert made the tokens with. Not needed where that was bytes."
 )
-_PROMPT = flags.DEFINE_multi_string("prompt", [], "TEXT: what is continued. May repeat.")
+_PROMPT = flags.DEFINE_multi_string("prompt", [], "TEXT: what is continued.")
 _PROMPTS = flags.DEFINE_string("prompts", None, "FILE: prompts in UTF-8, one a line.")
 _TOKENS = flags.DEFINE_integer("tokens", 200, "Tokens after each prompt, at most.", lower_bound=1)
 _TEMPERATURE = flags.DEFINE_float(
@@ -46,7 +46,7 @@ _TOP_P = flags.DEFINE_float(
     "top_p", 1.0, "Draw from the fewest of the most probable tokens that have this probability together."
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Of the draws.")
-_STOP = flags.DEFINE_multi_string("stop", [], "TEXT: a continuation ends before it. May repeat.")
+_STOP = flags.DEFINE_multi_string("stop", [], "TEXT: a continuation ends before it.")
 _JSON = flags.DEFINE_string("json", None, "FILE: also write prompts and texts to it, as JSON.")
 
 COMMAND = Command(
@@ -74,6 +74,13 @@ def main(argv: Sequence[str]) -> None:
             received="none" if not prompts else "an empty one",
             expected="text to continue, here or in the file of --prompts",
             action='Give some, such as --prompt="The ".',
+        )
+    if not all(_STOP.value):
+        raise InputError(
+            "--stop",
+            received="an empty one",
+            expected="text that ends a continuation",
+            action="Leave it out: a document's own end stops it, too.",
         )
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow

@@ -3,7 +3,7 @@ them.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -30,6 +30,7 @@ from beam_jobs.sources.source import (
     read_split,
 )
 from pipeline.base.errors import InputError, did_you_mean
+from pipeline.data.schema.feature_types import Tokens
 from pipeline.data.schema.schema import Schema
 
 
@@ -164,7 +165,8 @@ def check_declared(names: Sequence[str], schema: Schema, source: str) -> None:
             f"input {source}",
             received=f"column {', '.join(map(repr, undeclared))}, which the schema does not know",
             expected=f"columns {', '.join(schema.columns)}",
-            action=cause_of_names(
+            action=_making_tokens(names, schema)
+            or cause_of_names(
                 undeclared,
                 otherwise="Add a feature for it to the schema, or name it with the reason under 'ignore'.",
             ),
@@ -180,7 +182,8 @@ def check_present(names: Sequence[str], schema: Schema, source: str) -> None:
             f"input {source}",
             received=f"columns {', '.join(names)}",
             expected=f"also {', '.join(map(repr, absent))}, which the schema reads",
-            action=cause_of_names(
+            action=_making_tokens(names, schema)
+            or cause_of_names(
                 there.difference(schema.columns, schema.placing_columns, schema.ignore),
                 otherwise=did_you_mean(
                     absent[0],
@@ -190,6 +193,15 @@ def check_present(names: Sequence[str], schema: Schema, source: str) -> None:
                 ),
             ),
         )
+
+
+def _making_tokens(names: Collection[str], schema: Schema) -> str:
+    """The flags that make the schema's tokens of the input's text; empty where the input has the tokens."""
+    absent = [each for each in schema.of_type(Tokens) if each.tokenizer and each.source_column not in names]
+    if not absent:
+        return ""
+    flags = f"--tokenizer={absent[0].tokenizer} --sequence_length={absent[0].length}"
+    return f"Give the flags that made the schema's tokens: {flags}."
 
 
 def _first_problems(schema: Schema, columns: Mapping[str, typed.Column]) -> dict[int, tuple[str, str]]:

@@ -96,8 +96,9 @@ def text(summary: Mapping) -> str:
 
 def _no_rows(split: str) -> str:
     return (
-        f"warning: split '{split}' has no rows. Few rows, or few documents, may all fall to the others: set "
-        f"--splits, or give it an input of its own, --input={split}=PATH."
+        f"warning: split '{split}' has no rows. Few rows may all fall to the others, and so may packed "
+        "texts, 64 rows of which stay together: give it an input of its own, "
+        f"--input={split}=PATH, or set --splits."
     )
 
 

@@ -472,11 +472,14 @@ def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
     return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
 
 
-def delimiter_of(profile: ColumnProfile) -> str:
-    """Returns what stands between the words of a column of lists; empty if it is none."""
+def delimiter_of(profile: ColumnProfile, *, lists: float = _WORDS_FOR_LISTS) -> str:
+    """Returns what stands between the words of a column of lists; empty if it is none.
+
+    `lists`: different lists for each word in them, at least.
+    """
     for delimiter in _DELIMITERS:
-        words = {word.strip() for value in profile.values for word in value.split(delimiter)}
-        if profile.values and _WORDS_FOR_LISTS * len(words) <= len(profile.values):
+        words = {word.strip() for value in profile.values for word in value.split(delimiter)} - {""}
+        if words and lists * len(words) <= len(profile.values):
             return delimiter
     return ""
 

@@ -39,6 +39,8 @@ _NUMBERED_CLASSES = 20  # up to this many distinct whole numbers are classes
 _CLASSES = 1000  # above this number of values, words are hardly classes, unless --task says so
 _FEW_ROWS = 10  # up to this many rows, each class may have only one row
 _FAR_CLASS = 3  # a class is far from the others if its distance is so many times their range
+_LISTS = 1.2  # a label looks like lists where it has this many different lists for each class in them
+_NEARLY_ALL = 0.95  # where one number has this part of the rows, there is little to predict
 _CANDIDATES = 5
 _CANDIDATE_CLASSES = 100
 # Words that mean "yes" but that the alphabet would put before the word for "no", which would then be
@@ -85,7 +87,7 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
 def _propose_multilabel(profile: ColumnProfile) -> Label:
     names = profile.item_counts if profile.holds_lists else profile.values
     others = profile.item_others if profile.holds_lists else profile.others
-    flag, delimiter = f"--label={profile.name}", "" if profile.holds_lists else delimiter_of(profile)
+    flag, delimiter = f"--label={profile.name}", _delimiter(profile)
     if delimiter:
         raise InputError(
             flag,
@@ -127,20 +129,30 @@ def propose_labels(profiles: Sequence[ColumnProfile], *, task: str | None = None
         return []
     if len(profiles) == 1:
         return [propose_label(profiles[0], task=task)]
-    each = {MULTILABEL: "binary", CLASSIFICATION: "binary"}.get(task or "", task)
-    if each is None:
-        are_binary = all(len(profile.values) == 2 and not profile.holds_lists for profile in profiles)
-        each = "binary" if are_binary else "regression"
-    if each not in TASK_OF_SEVERAL:
+    are_binary = all(len(profile.values) == 2 and not profile.holds_lists for profile in profiles)
+    by_look = "binary" if are_binary else "regression"
+    each = by_look if task is None else {MULTILABEL: "binary", CLASSIFICATION: "binary"}.get(task, task)
+    others = [profile for profile in profiles if each == "regression" and not _are_numbers(profile)]
+    if each not in TASK_OF_SEVERAL or others:
         names = ",".join(profile.name for profile in profiles)
         raise InputError(
             f"--label={names}",
-            received=f"--task={task}",
+            received=f"'{others[0].name}', which is {_kind(others[0])}" if others else f"--task={task}",
             expected="several labels that are all numbers (--task=regression), or all of two classes "
             f"(--task={MULTILABEL})",
-            action=f"Choose one of these tasks, or one label: --label={profiles[0].name}.",
+            action=f"Choose columns that suit, or one label: --label={profiles[0].name}.",
         )
     return [propose_label(profile, task=each) for profile in profiles]
+
+
+def _are_numbers(profile: ColumnProfile) -> bool:
+    """Whether all values are numbers, or written as people write them: `1.234,5`."""
+    return bool(profile.numbers) or (not profile.holds_lists and propose_written(profile) is not None)
+
+
+def _kind(profile: ColumnProfile) -> str:
+    """What a column that is no number holds."""
+    return "lists" if profile.holds_lists else f"{len(profile.values):,} different words"
 
 
 def task_of(classes: Iterable[str]) -> str:
@@ -178,8 +190,8 @@ def missing_label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]
         # Rounded up, as a split of the rows may hold a few more than its share.
         share = math.ceil(1000 * missing / max(1, profile.rows)) / 1000
         yield (
-            f"'{profile.name}': {missing:,} rows have no label and will be rejected: convert needs "
-            f"--max_rejected_fraction={share:g}."
+            f"'{profile.name}': {missing:,} {'row has' if missing == 1 else 'rows have'} no label and will "
+            f"be rejected: convert needs --max_rejected_fraction={share:g}."
         )
 
 
@@ -196,20 +208,36 @@ def _odd_class(profile: ColumnProfile, label: Label) -> str:
     return odd[0] if odd and not same_values(profile.counts, profile.kept) & {*odd} else ""
 
 
-def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
-    """Yields what the user should check of a proposed label, and how to change it."""
+def label_remarks(profile: ColumnProfile, label: Label, *, is_alone: bool = True) -> Iterator[str]:
+    """Yields what the user should check of a proposed label, and how to change it.
+
+    `is_alone`: no other column is predicted with it.
+    """
     if "." in label.clean.strip:
         yield f"'{label.name}': a '.' at the end is stripped, which merges classes."
+    if label.classes and (delimiter := _delimiter(profile)):
+        flag = shlex.quote(f"--list_delimiter={label.name}={delimiter}")
+        yield (
+            f"'{label.name}': the cells look like lists between {delimiter!r}, and each different list is a "
+            f"class. To predict any number of classes a row (multilabel): {flag}."
+        )
     counts = profile.item_counts if profile.holds_lists else profile.counts
     once = [value for value in label.classes if counts.get(value) == 1]
     if once:
         yield (
-            f"'{label.name}': {len(once):,} of {len(label.classes):,} classes have one row each, such as "
-            f"{excerpt(once[0])!r}: a model cannot be evaluated on them."
+            f"'{label.name}': {len(once):,} of {len(label.classes):,} classes "
+            f"{'has one row' if len(once) == 1 else 'have one row each'}, such as {excerpt(once[0])!r}: a "
+            "model cannot be evaluated on them."
         )
     if label.positive_class:
         yield f"'{label.name}': the positive class is {label.positive_class!r}. If not, swap 'classes'."
-    if not profile.numbers or len(profile.numbers) <= 2:
+    usual = max(profile.counts, key=profile.counts.__getitem__, default="")
+    if not label.classes and profile.counts.get(usual, 0) >= _NEARLY_ALL * profile.rows:
+        yield (
+            f"'{label.name}': {profile.counts[usual]:,} of {profile.rows:,} rows have {usual}: there is "
+            "little to predict, and an error of few rows decides its metrics."
+        )
+    if not is_alone or not profile.numbers or len(profile.numbers) <= 2:
         return
     count, low, high = len(profile.numbers), profile.numbers[0], profile.numbers[-1]
     seen = f"'{label.name}': {count:,} different numbers, {low:g} … {high:g}"
@@ -217,6 +245,11 @@ def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
         yield f"{seen}, are taken as classes. To predict a number instead: --task=regression."
     else:
         yield f"{seen}, are predicted as a number. To predict classes instead: --task={CLASSIFICATION}."
+
+
+def _delimiter(profile: ColumnProfile) -> str:
+    """What stands between the classes where a label's text looks like lists of them; empty if it does not."""
+    return "" if profile.holds_lists else delimiter_of(profile, lists=_LISTS)
 
 
 def candidates(profiles: Sequence[ColumnProfile]) -> str:

@@ -78,7 +78,7 @@ def propose(
         if profile.name in labels:
             features.append(labels[profile.name])
             about_label += missing_label_remarks(profile, features[-1])
-            review += label_remarks(profile, features[-1])
+            review += label_remarks(profile, features[-1], is_alone=len(labels) == 1)
         else:
             features.append(propose_feature(profile))
             review += missing_remarks(profile, features[-1])

@@ -14,6 +14,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.exporting import keras_file
 from pipeline.exporting.runtimes import KERAS_FILE
 from pipeline.training.experiment import restore
+from pipeline.training.state import workdir
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,21 @@ def open_language_model(
       InputError: there is neither, it predicts no tokens, or another tokenizer made its tokens.
     """
     if (directory / records.FILE_NAME).exists():
+        if checkpoint:
+            raise InputError(
+                f"--checkpoint={checkpoint}",
+                received=f"an export, {directory}",
+                expected="the working directory of a run: an export holds one checkpoint",
+                action="Leave it out, or give the run as --model.",
+            )
         model, schema, described = _of_export(directory)
+    elif not workdir.Workdir(directory).run.exists():
+        raise InputError(
+            f"--model={directory}",
+            received="neither export.json nor run.json there" if directory.is_dir() else "no such directory",
+            expected="an export of pipeline.export, or a working directory of pipeline.train",
+            action="Name one; a run whose command ended before its first step has no model yet.",
+        )
     else:
         run = restore.restore_model(directory, checkpoint=checkpoint)
         model, schema, described = run.model, run.schema, run.choice

@@ -35,7 +35,8 @@ def final_split(evaluation: Evaluation, dataset: Dataset) -> str:
             f"split '{TEST}' of dataset {dataset}",
             received="0 rows",
             expected="at least one, to evaluate the trained model on",
-            action="Convert more rows, or with other --splits; or evaluate on another split: "
+            action="Convert more rows, or give the split some (--input=test=FILE, --splits); or evaluate on "
+            "another split: "
             f"--config.evaluation.final_split={VALIDATION if VALIDATION in filled else TRAIN}",
         )
     first = next((split for split in (TEST, VALIDATION) if split in filled), "")

@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pipeline.data.dataset.manifest import in_order
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
@@ -138,7 +138,20 @@ def _features(inputs: ReportInputs) -> list[object]:
     table = feature_table(inputs.statistics[split], inputs.schema)
     table = dataclasses.replace(table, title=f"Features, in the {split} split")
     is_numeric = len(table.header) > len(_NUMBERS)
-    return [table, Note(text="Histograms leave out far outliers.") if is_numeric else None]
+    has_lists = any(isinstance(each, Categories) or _is_multilabel(each) for each in _declared(inputs))
+    return [
+        table,
+        Note(text="Histograms leave out far outliers.") if is_numeric else None,
+        Note(text="Shares of values in lists are of all values, not of the rows.") if has_lists else None,
+    ]
+
+
+def _declared(inputs: ReportInputs) -> Sequence[Feature]:
+    return inputs.schema.features if inputs.schema else ()
+
+
+def _is_multilabel(feature: Feature) -> bool:
+    return isinstance(feature, Label) and bool(feature.shape)
 
 
 def feature_table(statistics: SplitStatistics, schema: Schema | None) -> Table:

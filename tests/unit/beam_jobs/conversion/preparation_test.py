@@ -20,7 +20,7 @@ from beam_jobs.launch.outcome import REJECTED
 from beam_jobs.launch.run import Progress
 from beam_jobs.sources.source import Input, InputSplit, RawRows, Source
 from pipeline.base.errors import InputError
-from pipeline.data.schema.feature_types import Categorical, Datetime, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Datetime, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
 from tests.shared.conversions import plan_of
 
@@ -88,6 +88,12 @@ def test_the_cells_of_conforming_rows():
 def test_a_column_that_the_schema_does_not_know_is_named():
     with pytest.raises(InputError, match="column 'z', which the schema does not know"):
         preparation.check_declared(["x", "raw c", "y", "z"], OF_TYPES, "data.csv")
+
+
+def test_text_for_a_schema_of_tokens_needs_its_tokenizer():
+    tokens = Tokens(name="tokens", length=64, vocabulary_size=259, tokenizer="bytes")
+    with pytest.raises(InputError, match="--tokenizer=bytes --sequence_length=64"):
+        preparation.check_declared(["text"], Schema(name="s", features=(tokens,)), "corpus.txt")
 
 
 def test_names_with_bytes_that_are_no_utf_8_point_at_the_encoding():

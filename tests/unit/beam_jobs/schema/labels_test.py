@@ -2,7 +2,7 @@
 
 import pytest
 
-from beam_jobs.schema.labels import candidates, label_remarks, propose_label
+from beam_jobs.schema.labels import candidates, label_remarks, propose_label, propose_labels
 from beam_jobs.schema.profiles import ColumnProfile
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Label
@@ -53,12 +53,33 @@ def test_a_label_whose_every_class_has_one_row_is_refused():
 def test_classes_of_one_row_are_told():
     column = profile(*5 * ["a"], *5 * ["b"], "c", name="y")
     (remark,) = label_remarks(column, propose_label(column))
-    assert (
-        remark == "'y': 1 of 3 classes have one row each, such as 'c': a model cannot be evaluated on them."
-    )
+    assert remark == "'y': 1 of 3 classes has one row, such as 'c': a model cannot be evaluated on them."
+
+
+def test_text_that_looks_like_lists_of_classes_is_told():
+    column = profile("red", "green", "blue", "red;green", "blue; red", name="tags")
+    [remark, *_] = label_remarks(column, propose_label(column))
+    assert remark.endswith("To predict any number of classes a row (multilabel): '--list_delimiter=tags=;'.")
+    apart = profile(*2 * ["low, or so", "mid, or so", "high, I think"], name="level")
+    assert not list(label_remarks(apart, propose_label(apart)))
+
+
+def test_labels_of_which_one_is_no_number_are_refused():
+    words = profile("a", "b", "c", name="kind")
+    with pytest.raises(
+        InputError, match="--label=c,kind: received 'kind', which is 3 different words; expected"
+    ):
+        propose_labels([profile(0.5, 1.5, 2.5), words])
+
+
+def test_a_target_of_nearly_one_number_is_told():
+    column = ColumnProfile(name="flag", counts={"1.0": 59, "1.001": 1})
+    [remark] = label_remarks(column, propose_label(column, task="regression"))
+    assert remark.startswith("'flag': 59 of 60 rows have 1.0: there is little to predict")
 
 
 def test_how_to_change_the_task_is_said():
+    assert not list(label_remarks(rings(28), propose_label(rings(28)), is_alone=False))
     [regression] = label_remarks(rings(28), propose_label(rings(28)))
     assert regression.startswith("'rings': 28 different numbers, 1 … 28, are predicted as a number.")
     assert "--task=classification" in regression
