@@ -49,6 +49,25 @@ class Selection:
         rows = sorted(set(map(self.shards.rows_of_record, records)))
         return dataclasses.replace(self, ranges=tuple(_cut_out(self.ranges, rows)))
 
+    def shares_rows(self, other: "Selection") -> bool:
+        """Returns whether a row is in both."""
+        own, others = self._by_file(), other._by_file()
+        pairs = (itertools.product(own[path], others[path]) for path in own.keys() & others.keys())
+        return any(
+            one[0] < another[1] and another[0] < one[1]
+            for one, another in itertools.chain.from_iterable(pairs)
+        )
+
+    def _by_file(self) -> dict[str, list[tuple[int, int]]]:
+        """The ranges of rows in each shard that has some, numbered from its first."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        starts = self.shards.row_starts.tolist()
+        for path, (begin, end) in zip(self.shards.paths, itertools.pairwise(starts), strict=True):
+            cut = [(max(first, begin) - begin, min(last, end) - begin) for first, last in self.ranges]
+            if kept := [(first, last) for first, last in cut if first < last]:
+                found[path] = kept
+        return found
+
     @property
     def record_ranges(self) -> Ranges:
         """The records that hold selected rows, by their numbers over all shards: ascending, with gaps."""

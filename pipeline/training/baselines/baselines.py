@@ -78,6 +78,8 @@ def made(subject: Subject, predictions: "Predictions", *, hosts: int) -> dict:
     """
     if subject.is_mixture:
         return _none("the data are a mixture, of which a baseline would see one part")
+    if subject.final.shares_rows(subject.training):
+        return _none(f"rows of '{subject.final.expression}' are trained on: trees know them by heart")
     if not fits.is_installed():
         return _none("scikit-learn is not installed: pip install scikit-learn, or say --nobaseline")
     try:

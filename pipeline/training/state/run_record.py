@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from pipeline.base import documents, files
 from pipeline.base.errors import InputError
+from pipeline.base.values import Values, with_values
 from pipeline.training.state import workdir
 
 # Files of the working directory that a run writes once, and later commands read.
@@ -97,7 +98,35 @@ def read(path: pathlib.Path) -> RunRecord | None:
     for name, hint in typing.get_type_hints(RunRecord).items():
         if name in document and not _is_a(document[name], hint):
             raise documents.not_as_written(path, f"{name}: {document[name]!r}")
-    return RunRecord(**{name: value for name, value in document.items() if name in fields})
+    known = {name: value for name, value in document.items() if name in fields}
+    return RunRecord(**known | {"config": _with_later_keys(known["config"])})
+
+
+# What runs did before the config had these keys: their records lack them.
+_LATER_KEYS: Values = {
+    "init": {"source": "", "without": []},
+    "loss": {"name": ""},
+    "observers": [],
+    "evaluation.metrics": [],
+    "optimizer.matrices": ["*kernel"],
+    "optimizer.rates": [],
+    "train.frozen": [],
+}
+
+
+def _with_later_keys(config: Values) -> Values:
+    """The config of a run with all keys of today, so that an older run goes on and is exported."""
+    if not {"evaluation", "optimizer", "train"} <= config.keys():
+        return config  # no whole one
+    lacking = {key: value for key, value in _LATER_KEYS.items() if not _has(config, key)}
+    if "optimizer.matrices" in lacking and config["optimizer"].get("warmup_part"):
+        lacking["optimizer.warmup_steps"] = 0  # then the part came before the steps
+    return with_values(config, lacking)
+
+
+def _has(config: Values, key: str) -> bool:
+    group, _, name = key.partition(".")
+    return group in config and (not name or name in config[group])
 
 
 def write(path: pathlib.Path, record: RunRecord) -> None:

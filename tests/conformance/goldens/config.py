@@ -16,7 +16,7 @@ def get_config() -> ConfigDict:
         {"name": "wide_deep", "embedding": 2, "frequencies": 1, "hidden": (4,), "dropout": 0.1}
     )
     config.optimizer.schedule = "constant"  # the run can be made longer and go on as it would have
-    config.optimizer.warmup_steps = 5
+    config.optimizer.warmup_steps, config.optimizer.warmup_part = 5, 0.0
     config.train.log_every_steps = 1
     config.train.checkpoints_kept = 1
     config.evaluation.global_batch = 8

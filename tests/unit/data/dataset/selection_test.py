@@ -66,6 +66,20 @@ def test_what_selects_nothing_sensible_is_refused(dataset: Dataset, expression: 
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        ("train[:90%]", "train[90%:]", False),
+        ("train[:60]", "train[50:]", True),
+        ("train", "validation", False),
+        ("train+validation[:10]", "validation[10:]", False),
+        ("validation[:11]+train", "validation[10:]", True),
+    ],
+)
+def test_whether_a_row_is_in_both(dataset: Dataset, one: str, other: str, shared: bool):
+    assert select(dataset, one).shares_rows(select(dataset, other)) == shared
+
+
 def test_a_record_is_left_out(dataset: Dataset):
     assert select(dataset, "train[:10]").without([0, 4, 50]).ranges == ((1, 4), (5, 10))
 

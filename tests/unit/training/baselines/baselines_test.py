@@ -302,6 +302,13 @@ def test_images_have_no_baselines(subject: Subject):
     assert not baselines.is_for(pictures, subject.final)
 
 
+def test_rows_that_are_trained_on_compare_nothing(subject: Subject):
+    found = baselines.made(
+        dataclasses.replace(subject, final=subject.training), baselines.Predictions(), hosts=1
+    )
+    assert found == {"baselines": [], "notes": ["rows of 'train' are trained on: trees know them by heart"]}
+
+
 # A run.
 
 

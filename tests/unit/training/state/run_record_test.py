@@ -11,6 +11,7 @@ from pipeline.base.cli import config
 from pipeline.base.errors import InputError
 from pipeline.base.values import value_at
 from pipeline.configs import base
+from pipeline.training.experiment import config as config_lib
 from pipeline.training.state import continuation, run_record
 from pipeline.training.state.run_record import RunRecord
 
@@ -75,6 +76,19 @@ def test_a_key_of_a_later_version_does_no_harm(tmp_path):
     document = dataclasses.asdict(dataclasses.replace(RECORD, config={})) | {"moon": "full"}
     (tmp_path / "run.json").write_text(json.dumps(documents.with_digest(document)))
     assert run_record.read(tmp_path / "run.json").total_steps == 38
+
+
+def test_an_older_record_has_the_keys_of_today(tmp_path):
+    older = copy.deepcopy(RECORD.config)
+    for name in ("init", "loss", "observers"):
+        del older[name]
+    for section, name in (("optimizer", "matrices"), ("optimizer", "rates"), ("train", "frozen")):
+        del older[section][name]
+    older["optimizer"] |= {"warmup_part": 0.1, "warmup_steps": 100}  # the part counted
+    run_record.write(tmp_path / "run.json", dataclasses.replace(RECORD, config=older))
+    read = run_record.read(tmp_path / "run.json").config
+    today = config_lib.as_json(RECORD.config)
+    assert read == today | {"optimizer": today["optimizer"] | {"warmup_part": 0.1, "warmup_steps": 0}}
 
 
 def test_a_damaged_record_is_named(tmp_path):
