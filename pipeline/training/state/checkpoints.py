@@ -328,7 +328,8 @@ def identity_of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
 
 def require_same_run(saved: Mapping[str, object], now: Mapping[str, object], *, checkpoint: object) -> None:
     """Raises InputError if a checkpoint belongs to another run."""
-    of_config = continuation.differences(saved.get(_CONFIG, {}), now.get(_CONFIG, {}))
+    saved = {"init": "", **saved}
+    of_config = continuation.differences(_of_today(saved.get(_CONFIG, {})), now.get(_CONFIG, {}))
     others = [(key, saved.get(key), now[key]) for key in now if key != _CONFIG and saved.get(key) != now[key]]
     for name, was, is_ in (*of_config, *others):
         raise InputError(
@@ -337,6 +338,17 @@ def require_same_run(saved: Mapping[str, object], now: Mapping[str, object], *, 
             expected=f"{is_}, as in the run of this directory",
             action="Move the checkpoint of another run away, or train in an empty --workdir.",
         )
+
+
+def _of_today(bound: Mapping[str, object]) -> dict[str, object]:
+    """The config of an older checkpoint's run with all keys of today."""
+    if "optimizer" not in bound:
+        return dict(bound)
+    later = {
+        "init.without": run_record.LATER_KEYS["init"]["without"],
+        **{key: run_record.LATER_KEYS[key] for key in ("loss", "train.frozen")},
+    }
+    return {**later, **bound, "optimizer": run_record.optimizer_of_today(bound["optimizer"])}
 
 
 # --- JSON documents that also hold arrays: the arrays are taken out, and written as tensors.

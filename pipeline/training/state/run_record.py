@@ -102,26 +102,30 @@ def read(path: pathlib.Path) -> RunRecord | None:
     return RunRecord(**known | {"config": _with_later_keys(known["config"])})
 
 
-# What runs did before the config had these keys: their records lack them.
-_LATER_KEYS: Values = {
+# What runs did before the config had these keys: their records and checkpoints lack them.
+LATER_KEYS: Values = {
     "init": {"source": "", "without": []},
     "loss": {"name": ""},
     "observers": [],
     "evaluation.metrics": [],
-    "optimizer.matrices": ["*kernel"],
-    "optimizer.rates": [],
     "train.frozen": [],
 }
+_LATER_IN_OPTIMIZER: Values = {"matrices": ["*kernel"], "rates": []}
 
 
 def _with_later_keys(config: Values) -> Values:
     """The config of a run with all keys of today, so that an older run goes on and is exported."""
     if not {"evaluation", "optimizer", "train"} <= config.keys():
         return config  # no whole one
-    lacking = {key: value for key, value in _LATER_KEYS.items() if not _has(config, key)}
-    if "optimizer.matrices" in lacking and config["optimizer"].get("warmup_part"):
-        lacking["optimizer.warmup_steps"] = 0  # then the part came before the steps
-    return with_values(config, lacking)
+    lacking = {key: value for key, value in LATER_KEYS.items() if not _has(config, key)}
+    return with_values(config, {**lacking, "optimizer": optimizer_of_today(config["optimizer"])})
+
+
+def optimizer_of_today(optimizer: Values) -> Values:
+    """This section with all keys of today. A part of the run once counted before a warm-up in steps."""
+    is_older, has_part = "matrices" not in optimizer, optimizer.get("warmup_part")
+    steps = {"warmup_steps": 0} if is_older and has_part else {}
+    return {**_LATER_IN_OPTIMIZER, **optimizer, **steps}
 
 
 def _has(config: Values, key: str) -> bool:
