@@ -15,6 +15,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     signals.handle_signals()
 
 import pathlib
+import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -96,6 +97,8 @@ def main(argv: Sequence[str]) -> None:
         opened, prompts, most=_TOKENS.value, sampling=sampling, stops=tuple(_STOP.value)
     )
     print("\n\n".join(f"{each.prompt}{each.text}" for each in found))
+    for note in texts.notes(found, tokenizer=opened.tokenizer, length=opened.label.length):
+        print(f"note: {note}", file=sys.stderr)  # stdout holds the texts alone
     if _JSON.value:
         files.write_json(_JSON.value, texts.document(found, opened, sampling))
 

@@ -1,9 +1,10 @@
 """Continuations as text: prompts are encoded, stop texts cut off, and results described."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.tokenizers import Tokenizer
 from pipeline.generation.decoding import continue_prompts, decoding_of
 from pipeline.generation.opening import LanguageModel
 from pipeline.generation.sampling import Sampling
@@ -82,6 +83,17 @@ def _without(tokens: Sequence[int], end: int | None) -> Sequence[int]:
 def _before(stops: Sequence[str], text: str) -> str:
     """The text up to the first of the stop texts."""
     return text[: min((text.find(stop) for stop in stops if stop in text), default=len(text))]
+
+
+def notes(found: Sequence[Continuation], *, tokenizer: Tokenizer, length: int) -> Iterator[str]:
+    """Yields what the texts do not tell: prompts longer than a row of `length`, and empty continuations."""
+    sizes = map(len, tokenizer.encode([each.prompt for each in found]))
+    for number, (each, size) in enumerate(zip(found, sizes, strict=True), 1):
+        if size > length:
+            yield f"prompt {number} has {size:,} tokens, of which the model sees the last {length:,}."
+        if not each.text:
+            ending = {"stop": "a --stop text came at once", "end": "the model ended the document at once"}
+            yield f"nothing follows prompt {number}: {ending.get(each.ended, 'no token gave text')}."
 
 
 def document(found: Sequence[Continuation], opened: LanguageModel, sampling: Sampling) -> dict:
