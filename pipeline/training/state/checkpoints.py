@@ -14,7 +14,7 @@ import numpy as np
 from pipeline.base import directories, documents
 from pipeline.base.directories import ChangedError
 from pipeline.base.errors import InputError, shortage
-from pipeline.training.state import continuation
+from pipeline.training.state import continuation, run_record
 from pipeline.training.state.run_record import RunRecord
 
 _STEP = re.compile(r"step-(\d{8,})")
