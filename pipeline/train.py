@@ -36,7 +36,6 @@ from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
-from pipeline.base.values import with_values
 from pipeline.configs import base
 from pipeline.data.dataset import selection, window
 from pipeline.data.dataset.manifest import Dataset
@@ -45,7 +44,7 @@ from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import defaults, evaluation_splits
 from pipeline.training.experiment.config import RateScaling
 from pipeline.training.launch import grid, sweep, workers
-from pipeline.training.state import run_record
+from pipeline.training.state import start as start_lib
 from pipeline.training.state.workdir import Workdir
 
 _CONFIG = config.define_config(
@@ -229,9 +228,7 @@ def _begins_with() -> config_lib.Values | None:
     start = _warm_start()
     if start is None:
         return None
-    own = Workdir(flags_lib.local_directory("workdir", _WORKDIR.value)).start
-    found = next((each.run for each in (own, Workdir(start)) if each.run.is_file()), None)
-    return run_record.read(found).config if found else None  # where there is none, the run says so
+    return start_lib.first_config(Workdir(flags_lib.local_directory("workdir", _WORKDIR.value)), start)
 
 
 def _config_of(dataset: Dataset, point: grid.Point) -> config_lib.Values:
@@ -249,8 +246,8 @@ def _rate_scaling(values: base.Config, dataset: Dataset) -> RateScaling:
     if _LR_SCALING.value != config_lib.LINEAR:
         return RateScaling()
     of_file = config.config_of_file(flags.FLAGS["config"]).global_batch
-    resolved = defaults.resolve(with_values(values.to_dict(), {"global_batch": of_file}), dataset)
-    return RateScaling(how=config_lib.LINEAR, file_batch=resolved.values["global_batch"])
+    batch = defaults.batch_of_rows(values.to_dict(), dataset, batch=of_file)
+    return RateScaling(how=config_lib.LINEAR, file_batch=batch)
 
 
 def _launch(global_batch: int) -> int:

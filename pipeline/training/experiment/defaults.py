@@ -84,6 +84,11 @@ def resolve(values: Values, dataset: Dataset, *, begins_with: Values | None = No
     )
 
 
+def batch_of_rows(values: Values, dataset: Dataset, *, batch: int) -> int:
+    """Returns `batch`, or where it is left to the rules, that of the rows which these values train on."""
+    return resolve(with_values(values, {"global_batch": batch}), dataset).values["global_batch"]
+
+
 def _splits(values: Values, dataset: Dataset) -> dict[str, str]:
     if values["evaluation"]["split"] != AUTO:
         return {}

@@ -96,6 +96,16 @@ def own_copy(workdir: Workdir, before: RunRecord) -> Start | None:
     return Start(source=workdir.start, step=int(before.warm_start["step"]), recorded=before.warm_start)
 
 
+def first_config(workdir: Workdir, given: pathlib.Path) -> Mapping[str, object] | None:
+    """The config of the run at `given`, or of the copy that a run which goes on has of it; None: of neither.
+
+    Args:
+      workdir: of the run that begins with it.
+    """
+    found = next((each.run for each in (workdir.start, Workdir(given)) if each.run.is_file()), None)
+    return run_record.read(found).config if found else None
+
+
 def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
     """Raises InputError unless a model of this config, on data of this schema, has the same weights.
 

@@ -141,6 +141,15 @@ def test_a_window_that_grows_goes_on_with_the_shapes_of_its_champion():
     assert resolve(tabular.get_config().to_dict(), large).values["model"]["frequencies"] == 8
 
 
+def test_a_batch_that_the_file_leaves_is_that_of_the_rows_that_are_trained_on():
+    values, dataset = tabular.get_config().to_dict(), of_sizes(train=8_000, validation=50)
+    values["train"]["split"] = "train[:10%]"
+    made = resolve(values, dataset).values["global_batch"]
+    assert defaults.batch_of_rows(values, dataset, batch=0) == made == 32  # so the rate is not scaled
+    assert defaults.batch_of_rows(values | {"global_batch": 64}, dataset, batch=0) == 32
+    assert defaults.batch_of_rows(values, dataset, batch=100) == 100
+
+
 # Validation is made where a dataset has none.
 
 

@@ -12,8 +12,9 @@ from pipeline.base.errors import InputError
 from pipeline.base.values import value_at
 from pipeline.configs import base
 from pipeline.training.experiment import config as config_lib
-from pipeline.training.state import continuation, run_record
+from pipeline.training.state import continuation, run_record, start
 from pipeline.training.state.run_record import RunRecord
+from pipeline.training.state.workdir import Workdir
 
 RECORD = RunRecord(
     dataset_digest="d" * 64,
@@ -89,6 +90,14 @@ def test_an_older_record_has_the_keys_of_today(tmp_path):
     read = run_record.read(tmp_path / "run.json").config
     today = config_lib.as_json(RECORD.config)
     assert read == today | {"optimizer": today["optimizer"] | {"warmup_part": 0.1, "warmup_steps": 0}}
+
+
+def test_the_config_that_a_run_begins_with_is_known_when_that_run_is_gone(tmp_path):
+    workdir, gone = Workdir(tmp_path / "run"), tmp_path / "champion"
+    assert start.first_config(workdir, gone) is None
+    workdir.start.path.mkdir(parents=True)
+    run_record.write(workdir.start.run, dataclasses.replace(RECORD, config={"model": {"frequencies": 0}}))
+    assert start.first_config(workdir, gone) == {"model": {"frequencies": 0}}
 
 
 def test_a_damaged_record_is_named(tmp_path):
