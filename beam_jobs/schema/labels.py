@@ -310,6 +310,10 @@ def _counted(profile: ColumnProfile, values: set[str]) -> str:
     """Describes the column by its values and its number of rows, because the rows may be too few."""
     if profile.holds_lists:
         return f"lists of up to {max(profile.lengths):,} values"
+    if len(values) == 1:
+        return (
+            f"one value, {excerpt(*values)!r}, in all {profile.rows - profile.missing:,} rows that have any"
+        )
     return f"{len(values):,} different values in {profile.rows:,} rows"
 
 

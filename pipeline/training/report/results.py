@@ -59,7 +59,7 @@ def _latest(inputs: ReportInputs) -> tuple[Mapping, str]:
 
 
 def results_section(inputs: ReportInputs) -> Section | None:
-    """Figures and tables of the final evaluation; None before there is one."""
+    """Figures and tables of the final evaluation; None before it, and where the headline holds all of it."""
     evaluation = inputs.evaluation
     if not evaluation:
         return None
@@ -68,19 +68,17 @@ def results_section(inputs: ReportInputs) -> Section | None:
     auc = as_float(evaluation.get("auc"))
     tables = (_class_table(counts, classes), _confused_pairs(counts, classes)) if counts.size else None
     several = tuple(_table_of_each(title, each) for title in _OF_EACH if (each := evaluation.get(title)))
-    return Section(
-        title=f"Results on the {evaluation.get('split', 'evaluation')} split",
-        parts=[
-            baseline(evaluation, counts, classes),
-            _weighted(inputs),
-            confusion_matrix(counts, classes) if counts.size else None,
-            roc_curve(roc["false_positive_rate"], roc["true_positive_rate"], auc) if roc else None,
-            predicted_vs_actual(pairs) if pairs else None,
-            tables,
-            several or None,
-        ],
-        id="results",
-    )
+    parts = [
+        baseline(evaluation, counts, classes),
+        _weighted(inputs),
+        confusion_matrix(counts, classes) if counts.size else None,
+        roc_curve(roc["false_positive_rate"], roc["true_positive_rate"], auc) if roc else None,
+        predicted_vs_actual(pairs) if pairs else None,
+        tables,
+        several or None,
+    ]
+    title = f"Results on the {evaluation.get('split', 'evaluation')} split"
+    return Section(title=title, parts=parts, id="results") if any(parts) else None
 
 
 def _weighted(inputs: ReportInputs) -> str | None:

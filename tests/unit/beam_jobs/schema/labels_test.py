@@ -96,7 +96,11 @@ def test_a_dot_that_only_some_labels_end_in_is_stripped():
 @pytest.mark.parametrize(
     ("values", "task", "message"),
     [
-        (("a", "a"), None, "received 1 different values in 2 rows; expected two names or more"),
+        (
+            ("a", "a"),
+            None,
+            "received one value, 'a', in all 2 rows that have any; expected two names or more",
+        ),
         (
             [f"w{number}" for number in range(1001)],
             None,
