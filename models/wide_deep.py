@@ -1,6 +1,6 @@
 """Wide & deep (Cheng et al. 2016, "Wide & Deep Learning for Recommender Systems") for tabular data and text.
 
-The wide part is linear in the category ids, words and numbers; the deep part is a multilayer perceptron over
+The wide part is linear in the category ids and numbers; the deep part is a multilayer perceptron over
 embeddings of them. Their logits are added.
 """
 
@@ -93,7 +93,7 @@ def wide_deep(
       embedding: size of a category's or word's embedding.
       frequencies: periodic features of each number in the deep part; 0: the numbers alone.
       hidden: units of each hidden layer of the deep part.
-      dropout: fraction of each hidden layer, and of a text's mean embedding, dropped in training.
+      dropout: fraction of each hidden layer dropped in training.
 
     Returns:
       Model from {"numeric": float32 [batch, numeric], "categories": int32 [batch, columns],
@@ -120,8 +120,7 @@ def wide_deep(
     for name, (length, size) in sequences.items():
         words = keras.Input((length,), dtype="int32", name=name)
         inputs.append(words)
-        deep.append(keras.layers.Dropout(dropout)(_mean_embedding(words, size, embedding)))
-        wide.append(_linear_words(words, size, outputs))
+        deep.append(_mean_embedding(words, size, embedding))
     if not inputs:
         raise ValueError("wide_deep needs numeric, categorical or sequence inputs and received none.")
     logits = [*wide, _perceptron(deep, hidden, dropout, outputs)]
@@ -132,21 +131,6 @@ def _linear(ids: keras.KerasTensor, cardinalities: Sequence[int], outputs: int) 
     # float32: a sum over many columns in bfloat16 would keep 8 bits. Zeros: the wide part starts silent.
     table = OffsetEmbedding(cardinalities, outputs, initializer="zeros", dtype="float32", name="wide")
     return keras.ops.sum(table(ids), axis=1)  # (batch, outputs)
-
-
-# Adam moves a weight by its rate, however small the gradient is. A word's weight has to go far in the few
-# steps that have the word: without this, 300 steps at a rate of 0.001 left half of what it can learn.
-_STRIDE = 32.0
-
-
-def _linear_words(words: keras.KerasTensor, size: int, outputs: int) -> keras.KerasTensor:
-    """A weight for each word and output, times `_STRIDE`, over the root of the number of words."""
-    table = keras.layers.Embedding(
-        size, outputs, embeddings_initializer="zeros", dtype="float32", name=f"wide_{words.name}"
-    )
-    present = _present(words)  # (batch, length)
-    root = keras.ops.sqrt(keras.ops.maximum(keras.ops.sum(present, axis=1, keepdims=True), 1.0))
-    return keras.ops.sum(table(words) * (_STRIDE * present / root)[:, :, None], axis=1)  # (batch, outputs)
 
 
 def _mean_embedding(words: keras.KerasTensor, size: int, embedding: int) -> keras.KerasTensor:

@@ -85,16 +85,6 @@ def test_wide_part_is_silent_before_training():
     assert not np.any(np.asarray(model.get_layer("wide").table))
 
 
-def test_the_wide_part_adds_a_weight_for_each_word():
-    model = small(numeric=0, cardinalities=())
-    words = np.array([[1, 2, 2, 9], [3, 0, 0, 0], [0, 0, 0, 0]], np.int32)
-    before = np.asarray(model({"words": words}))
-    model.get_layer("wide_words").embeddings.assign(np.arange(10.0)[:, None])
-    added = np.asarray(model({"words": words})) - before
-    # 32 times the sum, over the root of 4 words and of one.
-    np.testing.assert_allclose(added, [[32 * 14 / 2], [32 * 3], [0]], atol=1e-4)
-
-
 def test_the_wide_part_adds_its_rows_to_the_logits():
     model = small(numeric=0, sequences={})
     before = np.asarray(model({"categories": CATEGORIES}))
