@@ -100,8 +100,10 @@ def wide_deep(
       name: int32 [batch, length]} to float32 logits [batch, outputs].
 
     Raises:
-      ValueError: there is nothing to predict from.
+      ValueError: there is nothing to predict from, or `frequencies` is below 0.
     """
+    if frequencies < 0:
+        raise ValueError(f"frequencies: received {frequencies}; expected 0, for none, or more.")
     inputs, deep, wide = [], [], []
     if numeric:
         numbers = keras.Input((numeric,), dtype="float32", name="numeric")

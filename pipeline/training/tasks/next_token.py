@@ -74,10 +74,11 @@ class NextToken(Task):
         """
         labels = predicted(*(inputs[name] - 1 for name in label.parts))  # ids of models begin with 1
         logs, wanted = tf.nn.log_softmax(logits), _next(labels)
-        own = tf.gather(
-            logs, tf.maximum(wanted, 0), batch_dims=2
-        )  # the bits of the best one where it is that
-        both = tf.stack([own, tf.reduce_max(logs, axis=-1)], axis=-1)
+        own = tf.gather(logs, tf.maximum(wanted, 0), batch_dims=2)
+        is_best = tf.argmax(logs, axis=-1, output_type=wanted.dtype) == wanted
+        # Of equal ones the first is the answer: another one must not look like it.
+        best = tf.where(is_best, own, tf.maximum(tf.reduce_max(logs, axis=-1), own * (1 - 1e-6)))
+        both = tf.stack([own, best], axis=-1)
         both = tf.where((wanted >= 0)[:, :, None], both, 0.0)
         return tf.pad(both[:, :-1], [[0, 0], [1, 0], [0, 0]])  # from the place before to the token's own
 

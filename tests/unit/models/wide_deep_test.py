@@ -42,6 +42,11 @@ def test_no_inputs_are_refused():
         small(numeric=0, cardinalities=(), sequences={})
 
 
+def test_frequencies_below_none_are_refused():
+    with pytest.raises(ValueError, match="frequencies: received -2; expected 0"):
+        small(frequencies=-2)
+
+
 def test_columns_have_rows_of_their_own_in_one_table():
     layer = OffsetEmbedding((3, 4), 1)
     layer.build((None, 2))

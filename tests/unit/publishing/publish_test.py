@@ -229,6 +229,7 @@ def test_a_kill_at_any_step_is_as_if_there_was_none(three: pathlib.Path, tmp_pat
     assert step > 10 or act is collect
 
 
+@pytest.mark.slow
 def test_a_rollback_that_was_killed_is_finished_by_whoever_comes_next(three: pathlib.Path, tmp_path):
     export = plain_export.write(tmp_path / "next")
     outcomes = set()

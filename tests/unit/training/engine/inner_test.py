@@ -340,7 +340,7 @@ def state(model: keras.Model) -> list[np.ndarray]:
         pytest.param("one_device", 1, True, marks=pytest.mark.slow),
         ("one_device", 4, False),
         pytest.param("mirrored", 1, False, marks=pytest.mark.slow),
-        ("mirrored", 2, True),
+        pytest.param("mirrored", 2, True, marks=pytest.mark.slow),
     ],
 )
 def test_a_bad_step_leaves_no_trace(name, micro_batches, scaled):

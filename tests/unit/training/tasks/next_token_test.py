@@ -87,7 +87,13 @@ def by_hand() -> tuple[list[np.ndarray], float]:
 
 
 @pytest.mark.parametrize(
-    ("name", "parts"), [("one_device", 1), ("one_device", 2), ("mirrored", 1), ("mirrored", 2)]
+    ("name", "parts"),
+    [
+        ("one_device", 1),
+        ("one_device", 2),
+        ("mirrored", 2),
+        pytest.param("mirrored", 1, marks=pytest.mark.slow),
+    ],
 )
 def test_a_step_takes_the_mean_over_tokens_whatever_row_they_are_in(name, parts):
     expected, loss = by_hand()
@@ -95,6 +101,14 @@ def test_a_step_takes_the_mean_over_tokens_whatever_row_they_are_in(name, parts)
     assert found == pytest.approx(float(loss), rel=1e-5)
     for one, other in zip(weights, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_of_equal_tokens_the_first_is_the_answer():
+    inputs = {"tokens": tf.constant(TOKENS + 1), "segments": tf.constant(SEGMENTS + 1)}
+    label, metrics = TEXT.label, EvaluationMetrics(TEXT.label)
+    logits = tf.zeros([*TOKENS.shape, label.vocabulary_size])
+    metrics.update(LABELS, task_of(label).answers(label, inputs, logits).numpy())
+    assert metrics.result()["accuracy"] == np.mean(LABELS[LABELS >= 0] == 0)
 
 
 def test_an_evaluation_and_a_step_have_one_loss():
