@@ -52,6 +52,11 @@ class Multiclass(Task):
         return _ClassCounts(len(label.classes))
 
 
+def cross_entropies_of_halves(logits: tf.Tensor) -> tf.Tensor:
+    """Mean cross-entropies of float32 logits [batch, n] with labels that are half true: float32 [batch]."""
+    return keras.losses.binary_crossentropy(tf.fill(tf.shape(logits), 0.5), logits, from_logits=True)
+
+
 class Binary(Task):
     """Two classes, the positive one second: one logit, and the probabilities of both."""
 
@@ -68,7 +73,7 @@ class Binary(Task):
         return keras.losses.binary_crossentropy(targets, logits, from_logits=True)
 
     def losses_of_no_class(self, logits: tf.Tensor) -> tf.Tensor:
-        return keras.losses.binary_crossentropy(tf.fill(tf.shape(logits), 0.5), logits, from_logits=True)
+        return cross_entropies_of_halves(logits)
 
     def hits(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         return tf.cast((logits[:, 0] > 0) == (labels == 1), tf.float32)

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.schema.feature_types import Label
-from pipeline.training.tasks.classification import SquaredErrors, cross_entropies
+from pipeline.training.tasks.classification import SquaredErrors, cross_entropies, cross_entropies_of_halves
 from pipeline.training.tasks.metrics import area_under, roc, share
 from pipeline.training.tasks.task import LOSS, Metric, Task
 
@@ -39,7 +39,7 @@ class Multilabel(Task):
         return keras.losses.binary_crossentropy(tf.cast(labels, tf.float32), logits, from_logits=True)
 
     def losses_of_no_class(self, logits: tf.Tensor) -> tf.Tensor:
-        return keras.losses.binary_crossentropy(tf.fill(tf.shape(logits), 0.5), logits, from_logits=True)
+        return cross_entropies_of_halves(logits)
 
     def hits(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         return tf.cast(tf.reduce_all((logits > 0) == (labels == 1), axis=-1), tf.float32)
