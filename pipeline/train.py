@@ -12,6 +12,8 @@ All GPUs of a machine: --strategy=mirrored. Two processes of this machine: --wor
 Several machines: a process on each, with TF_CONFIG set.
 
 Several settings, three seeds each: --sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'
+A search by Optuna: --sweep='config.optimizer.learning_rate=log(1e-4..1e-2);config.model.dropout=0..0.5'
+The ranges that the config file proposes: --sweep=search
 
 After an interruption, the same command continues from the last checkpoint. To watch it: tensorboard
 --logdir=WORKDIR/summaries
@@ -43,7 +45,7 @@ from pipeline.report import terminal
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import defaults, evaluation_splits
 from pipeline.training.experiment.config import RateScaling
-from pipeline.training.launch import grid, sweep, workers
+from pipeline.training.launch import grid, search, space, sweep, workers
 from pipeline.training.state import start as start_lib
 from pipeline.training.state.workdir import Workdir
 
@@ -68,7 +70,11 @@ _SWEEP = flags.DEFINE_string(
     "sweep",
     "",
     "config.KEY=VALUE,…;…: a run for each combination of values, in directories of --workdir, and a table of "
-    "their results, the best validation first. Over config.seed it gives mean and deviation.",
+    "their results, the best validation first. Over config.seed it gives mean and deviation. With a range, "
+    "config.KEY=0..0.5 or log(1e-4..1e-2), Optuna searches. search: the ranges of the config file.",
+)
+_TRIALS = flags.DEFINE_integer(
+    "trials", 0, "Trials of a search in all. 0: 30 where --sweep has a range.", lower_bound=0
 )
 _STRATEGY = flags.DEFINE_enum(
     "strategy",
@@ -126,12 +132,15 @@ _BASELINE = flags.DEFINE_boolean(
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the final metrics to it, as JSON.")
 
+_SEARCH = "search"  # the value of --sweep that names the ranges of the config file
+_SOME_TRIALS = 30
+
 COMMAND = Command(
     name="pipeline.train",
     description=__doc__,
     required=(_CONFIG, _DATASET, _WORKDIR),
     flags={
-        "What is trained": (_CONFIG, _DATASET, _WORKDIR, _WARM_START, _LR_SCALING, _SWEEP),
+        "What is trained": (_CONFIG, _DATASET, _WORKDIR, _WARM_START, _LR_SCALING, _SWEEP, _TRIALS),
         "Hardware": (_STRATEGY, _WORKERS, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
         "Damage and results": (_MAX_CORRUPT_RECORDS, _PROFILE_STEPS, _BASELINE, _JSON),
     },
@@ -151,13 +160,10 @@ def main(argv: Sequence[str]) -> int:
     evaluation_splits.validation_split(experiment.evaluation, dataset)
     evaluation_splits.final_split(experiment.evaluation, dataset)
     if _SWEEP.value:
-        sweep.run(
-            grid.points(_SWEEP.value),
-            config_of=functools.partial(_config_of, dataset),
-            dataset=dataset,
-            root=workdir,
-            command=(COMMAND.name, *sys.argv[1:]),
-            warm_start=_warm_start(),
+        _sweep(
+            dataset,
+            workdir,
+            is_validated=bool(evaluation_splits.validation_split(experiment.evaluation, dataset)),
         )
         return 0
     if _WORKERS.value > 1 and not workers.is_member():
@@ -206,6 +212,34 @@ def main(argv: Sequence[str]) -> int:
         f"export: {shlex.join(['python', '-m', 'pipeline.export', *export])}"
     )
     return 0
+
+
+def _sweep(dataset: Dataset, root: pathlib.Path, *, is_validated: bool) -> None:
+    """Trains at each point of a grid, or searches where there are ranges."""
+    text = _SWEEP.value
+    if text == _SEARCH:
+        text = config.search_of_file(flags.FLAGS["config"].config_filename)
+    place = {
+        "config_of": functools.partial(_config_of, dataset),
+        "root": root,
+        "command": (COMMAND.name, *sys.argv[1:]),
+        "warm_start": _warm_start(),
+    }
+    if not _TRIALS.value and not space.has_ranges(text):
+        sweep.run(grid.points(text), dataset=dataset, **place)
+        return
+    found = space.space(text, config=_CONFIG.value.to_dict())
+    number, sign = sweep.ranking(dataset.schema.label)
+    if not is_validated:
+        raise search.no_validation()
+    searched = search.Search(
+        space=found,
+        config=config_lib.as_json(_CONFIG.value.to_dict()),
+        digest=dataset.manifest.digest,
+        number=number,
+        sign=sign,
+    )
+    search.run(searched, trials=_TRIALS.value or _SOME_TRIALS, **place)
 
 
 def _public(argument: str) -> str:

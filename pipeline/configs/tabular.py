@@ -12,6 +12,13 @@ Hardware: 2 CPU cores are enough.
 
 from pipeline.configs import base
 
+# What --sweep=search tries.
+SEARCH = (
+    "config.optimizer.learning_rate=log(3e-4..1e-2);config.optimizer.weight_decay=log(1e-4..1e-1);"
+    "config.model.dropout=0..0.5;config.model.embedding=4,8,16,32;"
+    "config.model.hidden=(64,),(128,64),(256,128),(256,256)"
+)
+
 
 def get_config() -> base.Config:
     config = base.by_rules()

@@ -90,6 +90,52 @@ def predicted_vs_actual(pairs: Sequence[tuple[float, float]]) -> Figure:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Dots:
+    """Dots of a chart; the one at `marked` stands out."""
+
+    xs: Sequence[float]
+    ys: Sequence[float]
+    marked: int
+
+
+def dot_chart(
+    title: str,
+    dots: Dots,
+    *,
+    x_title: str,
+    y_title: str,
+    is_log: bool = False,
+    names: Sequence[str] = (),
+) -> Figure:
+    """A dot for each pair of numbers.
+
+    Args:
+      is_log: whether the x axis is logarithmic; then all x are above 0.
+      names: of the x = 0, 1, …; none: x are numbers.
+    """
+    xs = np.log10(dots.xs) if is_log else np.asarray(dots.xs, dtype=np.float64)
+    bounds = (-0.5, len(names) - 0.5) if names else finite_range(xs, margin=_MARGIN)
+    y_range = finite_range(dots.ys, margin=_MARGIN)
+    left = label_room(y_range, formats.number)
+    axes = Axes(x_range=bounds, y_range=y_range, left=left, top=24.0)
+    marked = slice(dots.marked, dots.marked + 1)
+    drawing = axes.svg(
+        axes.frame(x_title=x_title, y_title=y_title, x_format=_format_of(names, is_log)),
+        tag("path", d=axes.dots(xs, dots.ys), class_="points"),
+        tag("path", d=axes.dots(xs[marked], dots.ys[marked]), class_="dots second"),
+        label=title,
+    )
+    return Figure(title=title, drawing=drawing)
+
+
+def _format_of(names: Sequence[str], is_log: bool) -> Callable[[float], str]:
+    if names:
+        shown = [formats.shortened(name, _CLASS_CHARACTERS) for name in names]
+        return lambda at: shown[round(at)] if at == round(at) and 0 <= at < len(shown) else ""
+    return (lambda at: formats.number(10.0**at)) if is_log else formats.number
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Interval:
     """A number with its interval. `style` is first or second, or wrong if it is worse."""
 

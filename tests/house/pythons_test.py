@@ -24,6 +24,7 @@ LOCKS = [
     "requirements/models",
     "requirements/notebooks",
     "requirements/observers",
+    "requirements/search",
     "requirements/tpu",
     "requirements/peers",
 ]

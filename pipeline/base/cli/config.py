@@ -17,6 +17,7 @@ from pipeline.base.errors import InputError, answer, did_you_mean
 from pipeline.base.values import leaves
 
 _CONFIG = "config"
+_SEARCH = "SEARCH"  # of a config file
 OPEN = ("model", "loss", "optimizer")  # sections that take any keyword argument of the code that they name
 _CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
@@ -143,6 +144,19 @@ def config_of_file(flag: flags.Flag) -> ConfigDict:
 def get_config(path: str) -> ConfigDict:
     """Runs the config file at `path`; raises whatever its code raises."""
     return runpy.run_path(config_file(path))["get_config"]()
+
+
+def search_of_file(path: str) -> str:
+    """The text of `--sweep` that the config file proposes; raises InputError if it proposes none."""
+    proposed = runpy.run_path(config_file(path).partition(":")[0]).get(_SEARCH)
+    if not isinstance(proposed, str):
+        raise InputError(
+            "--sweep=search",
+            received=f"no text {_SEARCH} in {path}",
+            expected="ranges of keys of the config",
+            action="Name them: --sweep='config.optimizer.learning_rate=log(1e-4..1e-2)'.",
+        )
+    return proposed
 
 
 def swept(config: ConfigDict, values: Mapping[str, str], *, flag: str = "--sweep") -> ConfigDict:

@@ -16,7 +16,13 @@ _OF_SIGNALS = 128
 _LAST_LINES = 20
 
 
-def run(command: Sequence[str], *, log: pathlib.Path, came: Callable[[], int] = lambda: 0) -> int:
+def run(
+    command: Sequence[str],
+    *,
+    log: pathlib.Path,
+    came: Callable[[], int] = lambda: 0,
+    is_enough: Callable[[], bool] = lambda: False,
+) -> int:
     """Runs a module to its end; returns the exit code, 0 where all is well, negative for a signal.
 
     A signal to this process is passed on, so that the child can save what it has. If this process is killed,
@@ -26,6 +32,7 @@ def run(command: Sequence[str], *, log: pathlib.Path, came: Callable[[], int] = 
       command: the arguments of `python -m`.
       log: file to which its output is appended.
       came: function () → number of the signal that this process was sent, or 0.
+      is_enough: function () → whether the child shall save what it has and end. It is called all the time.
     """
     with log.open("ab") as file:
         process = subprocess.Popen(
@@ -36,7 +43,7 @@ def run(command: Sequence[str], *, log: pathlib.Path, came: Callable[[], int] = 
             start_new_session=True,  # Ctrl-C reaches it from here, and only once
         )
         try:
-            return _ended(process, came)
+            return _ended(process, came=came, is_enough=is_enough)
         finally:
             process.kill()
             process.wait()
@@ -64,13 +71,12 @@ def was_killed(code: int) -> bool:
     return code < 0 or code >= _OF_SIGNALS
 
 
-def _ended(process: subprocess.Popen, came: Callable[[], int]) -> int:
+def _ended(process: subprocess.Popen, *, came: Callable[[], int], is_enough: Callable[[], bool]) -> int:
     """Waits for the exit code and returns it."""
     sent = 0
     while True:
         try:
             return process.wait(_SECONDS_BETWEEN_LOOKS)
         except subprocess.TimeoutExpired:
-            if came() and not sent:
-                sent = came()
+            if not sent and (sent := came() or (signal.SIGTERM if is_enough() else 0)):
                 process.send_signal(sent)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pipeline.base.errors import InputError
 
 _EXAMPLE = "--sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'"
+SEED = "seed"  # the key over whose values means are taken
 _MOST_POINTS = 1_000
 _LONGEST_NAME = 120  # characters of a directory's name; file systems take 255 bytes
 _NOT_IN_NAMES = re.compile(r"[^\w.=,()+-]", re.ASCII)
@@ -20,9 +21,11 @@ class Point:
 
     Attributes:
       values: the text after `--config.KEY=`, by key.
+      title: the name of the run's directory; empty: it follows from the values.
     """
 
     values: Mapping[str, str]
+    title: str = ""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -31,6 +34,8 @@ class Point:
     @property
     def name(self) -> str:
         """The name of the run's directory, which differs for every point."""
+        if self.title:
+            return self.title
         text = ",".join(f"{key}={value}" for key, value in self.values.items())
         plain = _NOT_IN_NAMES.sub("_", text)
         if plain == text and len(plain) <= _LONGEST_NAME:
@@ -42,11 +47,11 @@ def points(text: str) -> tuple[Point, ...]:
     """The combinations, the last key's values changing fastest; raises InputError if the text has another
     form.
     """
-    values = _values(text)
-    keys = tuple(values)
+    given = values(text)
+    keys = tuple(given)
     found = tuple(
         Point(values=dict(zip(keys, each, strict=True)))
-        for each in itertools.islice(itertools.product(*values.values()), _MOST_POINTS + 1)
+        for each in itertools.islice(itertools.product(*given.values()), _MOST_POINTS + 1)
     )
     if len(found) > _MOST_POINTS:
         raise InputError(
@@ -71,19 +76,20 @@ def check_given_once(argv: Sequence[str], swept: Point) -> None:
             )
 
 
-def _values(text: str) -> dict[str, tuple[str, ...]]:
+def values(text: str) -> dict[str, tuple[str, ...]]:
+    """The values of each key, as they are written; raises InputError if the text has another form."""
     found: dict[str, tuple[str, ...]] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, equals, listed = part.partition("=")
         key = name.strip().removeprefix("--").removeprefix("config.")
-        values = tuple(value.strip() for value in _listed(listed))
-        if not equals or not key or "" in values or key == name.strip():
+        listing = tuple(value.strip() for value in _listed(listed))
+        if not equals or not key or "" in listing or key == name.strip():
             raise _no_sweep(part, "config.KEY=VALUE,VALUE,…, such as " + _EXAMPLE)
         if key in found:
             raise _no_sweep(f"config.{key} twice", "each key once")
-        if repeated := next((value for value in values if values.count(value) > 1), None):
+        if repeated := next((value for value in listing if listing.count(value) > 1), None):
             raise _no_sweep(f"config.{key}={repeated} twice", "each value once")
-        found[key] = values
+        found[key] = listing
     if not found:
         raise _no_sweep("no key", "config.KEY=VALUE,VALUE,…, such as " + _EXAMPLE)
     return found
@@ -91,14 +97,14 @@ def _values(text: str) -> dict[str, tuple[str, ...]]:
 
 def _listed(text: str) -> list[str]:
     """Splits at commas outside brackets: (64,32),((1,2),3) are two values."""
-    values, depth = [""], 0
+    listing, depth = [""], 0
     for character in text:
         depth += (character in "([") - (character in ")]")
         if character == "," and depth <= 0:
-            values.append("")
+            listing.append("")
         else:
-            values[-1] += character
-    return values
+            listing[-1] += character
+    return listing
 
 
 def _no_sweep(received: str, expected: str) -> InputError:

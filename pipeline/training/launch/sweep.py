@@ -21,7 +21,7 @@ from pipeline.data.dataset.window import open_window
 from pipeline.data.schema.feature_types import Label
 from pipeline.report import terminal
 from pipeline.training.launch import child
-from pipeline.training.launch.grid import Point, check_given_once
+from pipeline.training.launch.grid import SEED, Point, check_given_once
 from pipeline.training.state import run_record, workdir
 from pipeline.training.state.workdir import Workdir
 
@@ -70,7 +70,13 @@ class Trial:
             return [each.manifest.digest for each in opened] == list(digests)
         return False
 
-    def train(self, command: Sequence[str], *, came: Callable[[], int]) -> int:
+    def train(
+        self,
+        command: Sequence[str],
+        *,
+        came: Callable[[], int],
+        is_enough: Callable[[], bool] = lambda: False,
+    ) -> int:
         """Trains to the end, from the last checkpoint if there is one; returns the exit code, 0 where all is
         well.
 
@@ -80,10 +86,12 @@ class Trial:
         Args:
           command: the command of the sweep, as arguments of `python -m`.
           came: function () → number of the signal that this process was sent, or 0.
+          is_enough: function () → whether the run shall save what it has and end.
         """
         own = (f"--workdir={self.workdir.path}", *self.point.flags)
-        names = {"sweep", "json", *(flag.lstrip("-").partition("=")[0] for flag in own)}
-        return child.run((*_without(command, names), *own), log=self.log, came=came)
+        names = {"sweep", "trials", "json", *(flag.lstrip("-").partition("=")[0] for flag in own)}
+        arguments = (*_without(command, names), *own)
+        return child.run(arguments, log=self.log, came=came, is_enough=is_enough)
 
     def numbers(self) -> dict[str, float]:
         """Metrics of the validation, as `val_NAME`, and, of the same weights, final ones, as `SPLIT_NAME`."""
@@ -115,8 +123,6 @@ def _without(command: Sequence[str], names: Set[str]) -> Iterator[str]:
 
 if TYPE_CHECKING:
     from pipeline.training.tasks.task import Metric
-
-SEED = "seed"  # the key of the config over whose values means are taken
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,7 +175,7 @@ def ranked_trials(rows: Sequence[Row], label: Label) -> tuple[Summary, ...]:
 
     Runs whose number is NaN or missing come just before the failed ones.
     """
-    name, sign = _ranking(label)
+    name, sign = ranking(label)
 
     def place(summary: Summary) -> tuple[bool, bool, float]:
         mean = summary.means.get(name, math.nan)
@@ -195,8 +201,8 @@ def table_lines(summaries: Sequence[Summary], label: Label) -> list[str]:
     return terminal.aligned([header, *cells])
 
 
-def _ranking(label: Label) -> tuple[str, int]:
-    """The number by which runs are compared, and -1 if more is better, else 1."""
+def ranking(label: Label) -> tuple[str, int]:
+    """Returns the number by which runs are compared, and -1 if more is better, else 1."""
     metric = _metrics(label)[0]
     return f"val_{metric.key}", -1 if metric.is_higher_better else 1
 
@@ -241,12 +247,12 @@ def _deviation(column: Sequence[float]) -> float:
 def _cell(summary: Summary, name: str) -> str:
     if name not in summary.means:
         return "–"
-    mean = _number(summary.means[name])
+    mean = number(summary.means[name])
     deviation = summary.deviations[name]
-    return f"{mean} ± {_number(deviation)}" if summary.runs > 1 and math.isfinite(deviation) else mean
+    return f"{mean} ± {number(deviation)}" if summary.runs > 1 and math.isfinite(deviation) else mean
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Formats with four decimals; very large or small numbers with six digits: 0.9000 100530 5e-07."""
     return f"{value:.4f}" if not value or 0.001 <= abs(value) < 1_000 else f"{value:.6g}"
 
@@ -292,7 +298,7 @@ def run(
         )
         for point in points
     ]
-    _check_directory(root)
+    check_directory(root)
     with files.hold_directory(root, thing=f"--workdir={root}"):
         rows = _train_all(trials, dataset=dataset, command=command)
         files.write_bytes(root / TABLE, csv_text(rows).encode())
@@ -333,7 +339,7 @@ def _result(row: Row) -> str:
     return f"failed: {row.failed}" if row.failed else numbers
 
 
-def _check_directory(root: pathlib.Path) -> None:
+def check_directory(root: pathlib.Path) -> None:
     if Workdir(root).run.exists():
         raise InputError(
             f"--workdir={root}",
