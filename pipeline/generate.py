@@ -111,7 +111,7 @@ def _lines(path: str | None) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"--prompts={path}",
-            received=" ".join(str(error).split()),
+            received=getattr(error, "strerror", None) or " ".join(str(error).split()),
             expected="a file of UTF-8 text, a prompt a line",
             action="Correct the path or the file.",
         ) from None

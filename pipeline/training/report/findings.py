@@ -23,6 +23,7 @@ _AFTER_BEST = 2  # evaluations: one alone may be chance
 _RISE = 0.01  # of the best loss
 _EXPORTED = "The best step is what is exported"
 _TO_EXPORT = "--config.train.keep_best=val_loss exports the best step"
+_FEW_ROWS = 30  # of validation: the mean loss of fewer is off by a fifth of a row's spread or more
 _EVALUATIONS = 4  # fewer do not tell how a run goes on
 _LATE = 0.75  # the part of the evaluations after which a gain is a late one
 _LATE_GAIN = 0.1  # of the whole
@@ -34,6 +35,7 @@ def findings_section(inputs: ReportInputs) -> Section | None:
         *_training(inputs),
         *overfitting(inputs.history, is_best_kept=bool(_config(inputs.run, "train").get("keep_best"))),
         *improving(inputs.history),
+        *few_validated(inputs.history, is_best_kept=bool(_config(inputs.run, "train").get("keep_best"))),
         *late_start(inputs.run),
         *verdict(inputs.evaluation),
         *losses(inputs.baselines),
@@ -80,6 +82,18 @@ def improving(history: Sequence[Mapping]) -> Iterator[Finding]:
             text=f"Training stopped while validation still got better (loss {formats.number(before)}, then "
             f"{formats.number(last)} in the last quarter).",
             advice="Train longer, with more --config.train.epochs or --config.train.steps.",
+        )
+
+
+def few_validated(history: Sequence[Mapping], *, is_best_kept: bool) -> Iterator[Finding]:
+    """Says that so few rows were validated that chance decides which step is the best; nothing otherwise."""
+    rows = next((point["validation"].get("examples") for point in history if "validation" in point), None)
+    if is_best_kept and rows is not None and rows < _FEW_ROWS:
+        yield Finding(
+            text=f"The best step was chosen on {formats.count(rows)} rows of validation: chance decides "
+            "between steps.",
+            advice="Validate on more rows (beam_jobs.convert --splits), or keep the last step: "
+            "--config.train.keep_best=''.",
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import log_loss, mean_squared_error, r2_score
 
-from pipeline.training.report.findings import improving, late_start, overfitting, verdict
+from pipeline.training.report.findings import few_validated, improving, late_start, overfitting, verdict
 from pipeline.training.report.results import baseline, majority, mean_rmse, prior_loss
 
 # Answers without features, held against scikit-learn's.
@@ -164,3 +164,11 @@ def of_classes(*rows: list[int]) -> dict:
 )
 def test_what_is_said_of_an_evaluation(evaluation: dict, said: list[str]):
     assert [finding.text for finding in verdict(evaluation)] == said
+
+
+def test_a_best_step_chosen_on_few_rows_is_said():
+    few, many = ([{"step": 1, "validation": {"loss": 0.5, "examples": rows}}] for rows in (5, 30))
+    (finding,) = few_validated(few, is_best_kept=True)
+    assert "on 5 rows of validation" in finding.text
+    assert not [*few_validated(few, is_best_kept=False), *few_validated(many, is_best_kept=True)]
+    assert not [*few_validated([{"step": 1}], is_best_kept=True)]
