@@ -3,13 +3,14 @@
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import keras
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.report.section import Finding
 from pipeline.training.engine import measures, step
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import optimizer as optimizer_lib
@@ -64,8 +65,8 @@ class Weighed:
         """Outputs of all layers for a batch, an upper bound of what the backward pass keeps of them."""
         return batch * sum(each.outputs for each in self.layers)
 
-    def program(self, batch: int) -> bytes:
-        """The serialised program of a step over `batch` examples; raises InputError where it has none."""
+    def program(self, batch: int) -> "Program":
+        """The program of a step over `batch` examples; raises InputError where it has none."""
         inputs, targets = tf.nest.map_structure(lambda each: _of_batch(each, batch), self.specs)
         flat = tf.nest.flatten((inputs, targets))
 
@@ -74,11 +75,22 @@ class Weighed:
             return self._step(*tf.nest.pack_sequence_as((inputs, targets), given))
 
         try:
-            return whole.experimental_get_compiler_ir(*flat)(stage="hlo_serialized")
+            operations = list(_operations(whole.get_concrete_function(*flat).graph))
+            _require_compilable(operations)
+            content = whole.experimental_get_compiler_ir(*flat)(stage="hlo_serialized")
         except InputError:
             raise
         except Exception as error:  # TensorFlow raises errors of several kinds for what XLA cannot do
             raise _not_lowered(error) from error
+        return Program(content=content, findings=tuple(_dynamic(operations)))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Program:
+    """A serialised HloModuleProto, and what its operations cost that do not look so."""
+
+    content: bytes
+    findings: tuple[Finding, ...]
 
 
 def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision) -> Weighed:
@@ -151,6 +163,51 @@ def _layers(model: keras.Model, size: int) -> list[Layer]:
 
 def _values(shape: Sequence[int | None]) -> int:
     return math.prod(size or 1 for size in shape[1:])
+
+
+# --- Operations of the graph that a compiler refuses late, or takes at a cost; each with the line it is from.
+
+
+_DYNAMIC = ("Where", "Unique", "UniqueV2")  # their results have as many rows as the data say
+_PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
+
+
+def _operations(graph: tf.Graph) -> Iterator[tf.Operation]:
+    """All operations, those of called functions too."""
+    for operation in graph.get_operations():
+        yield operation
+        if operation.type in ("PartitionedCall", "StatefulPartitionedCall"):
+            yield from _operations(graph._get_function(operation.get_attr("f").name).graph)
+
+
+def _require_compilable(operations: Sequence[tf.Operation]) -> None:
+    for operation in operations:
+        if operation.type in _PRODUCTS and operation.outputs[0].dtype == tf.int64:
+            raise InputError(
+                "the training step",
+                received=f"a product of int64 matrices{_where(operation)}",
+                expected="products of floating-point numbers, or of int32: a TPU has no 64 bits",
+                action="Cast both sides to float32 or int32.",
+            )
+
+
+def _dynamic(operations: Sequence[tf.Operation]) -> Iterator[Finding]:
+    found = {f"{each.type}{_where(each)}" for each in operations if each.type in _DYNAMIC}
+    for what in sorted(found):
+        yield Finding(
+            text=f"The size of a result depends on data: {what}. A TPU computes the largest one each time.",
+            advice="Multiply by a mask, or use keras.ops.where with three arguments.",
+        )
+
+
+def _where(operation: tf.Operation) -> str:
+    """The last line of code that is neither a library's nor the engine's; empty if there is none."""
+    frames = [
+        frame
+        for frame in operation.traceback
+        if not any(part in frame.filename for part in _LIBRARIES) and _ENGINE not in frame.filename
+    ]
+    return f", of {frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
 
 
 def _not_lowered(error: Exception) -> InputError:

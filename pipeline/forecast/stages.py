@@ -26,6 +26,7 @@ from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity import updates
 
 _REHEARSED = 2  # steps
+_EXAMPLES = 16  # of each: a processor takes long for what a slice takes at once
 _RESERVE = 0.9  # of a GPU's memory that a program may take: the rest is the driver's and its libraries'
 _LARGEST = 1 << 20  # examples of a device, in a search
 _GRAIN = 8  # a search looks at multiples of it
@@ -88,20 +89,22 @@ class Forecast:
 
 def rehearse(experiment: Experiment, dataset: Dataset, replicas: tf.distribute.Strategy) -> Stage:
     """Two real steps on two logical replicas of this machine's processor, in float32 and without dropout."""
-    subject = subject_lib.of_experiment(experiment, dataset)
+    smaller = dataclasses.replace(experiment.data, global_batch=_EXAMPLES)
+    subject = subject_lib.of_experiment(dataclasses.replace(experiment, data=smaller), dataset)
     batches = subject.batches(_REHEARSED)
-    if experiment.data.global_batch % replicas.num_replicas_in_sync:
-        return Stage(name="two steps", verdict="left out: the batch is odd", is_good=None)
     changes = updates.step_changes(subject, batches, strategy=replicas, micro_batches=1)
     names = [variable.path for variable in subject.model().trainable_variables]
     broken = [name for name, each in zip(names, changes, strict=True) if not np.isfinite(each).all()]
     if broken:
         finding = Finding(
             text=f"After {_REHEARSED} steps {broken[0]} is no finite number.",
-            advice="Lower the learning rate, or look for extreme values: python -m pipeline.train names the rows.",
+            advice="Lower the learning rate, or look for extreme values; pipeline.train names the rows.",
         )
         return Stage(name="two steps", verdict="a weight is not finite", is_good=False, findings=(finding,))
-    return Stage(name="two steps", verdict=f"{len(batches)} steps on two replicas of this processor")
+    return Stage(
+        name="two steps",
+        verdict=f"{_REHEARSED} steps of {_EXAMPLES} examples on two replicas of this processor",
+    )
 
 
 def forecast(
@@ -132,21 +135,23 @@ def forecast(
     if not target.accelerator.is_tpu:
         return _by_roofline(weighed, target, batch=batch, noted=noted)
 
-    def compiled_for(examples: int) -> Compiled:
-        return compiler.compile_for(
-            weighed.program(examples), target.topology, timeout_s=timeout_s, cache=cache
-        )
+    def compiled_for(lowered: bytes) -> Compiled:
+        return compiler.compile_for(lowered, target.topology, timeout_s=timeout_s, cache=cache)
 
     try:
         program = weighed.program(batch)
     except InputError as error:
         lowered = Stage(name="lowering", verdict=str(error), is_good=False)
         return Forecast(target=target, batch=batch, stages=(noted, lowered), weighed=weighed)
-    lowered = Stage(name="lowering", verdict=f"a program of {formats.size(len(program))}")
-    compiled = compiler.compile_for(program, target.topology, timeout_s=timeout_s, cache=cache)
+    said = tuple(program.findings)
+    verdict = f"a program of {formats.size(len(program.content))}"
+    lowered = Stage(name="lowering", verdict=verdict, is_good=None if said else True, findings=said)
+    compiled = compiled_for(program.content)
     largest = 0
     if searches and compiled.verdict in (FITS, TOO_LARGE):
-        largest = largest_batch(batch, lambda examples: compiled_for(examples).verdict == FITS)
+        largest = largest_batch(
+            batch, lambda examples: compiled_for(weighed.program(examples).content).verdict == FITS
+        )
     available = compiled.limit_bytes or target.accelerator.memory_gb * 1e9
     return Forecast(
         target=target,
@@ -251,16 +256,14 @@ def _band(compiled: Compiled, target: Target) -> Band:
 
 
 def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) -> Forecast:
-    """A GPU: no compiler runs without one, so memory is bounded by what layers put out, and time by the peak."""
+    """A GPU, for which no compiler runs without one: layers' outputs bound the memory, peaks the time."""
     accelerator = target.accelerator
     used = weighed.kept + weighed.weights + weighed.activations(batch)
     available = _RESERVE * accelerator.memory_gb * 1e9
     fits = used <= available
     flops, touched = (weighed.flops or 0.0) * batch, float(3 * weighed.kept + 2 * weighed.activations(batch))
     least = max(flops / (accelerator.teraflops * 1e12), touched / (accelerator.gb_per_s * 1e9))
-    verdict = (
-        "fits, if all outputs of layers are kept" if fits else "may not fit: all outputs of layers take more"
-    )
+    verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"
     stage = Stage(
         name="memory",
         verdict=f"{verdict} ({formats.size(used)} of {formats.size(available)})",
