@@ -20,7 +20,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
+from importlib import import_module  # of packages that requirements.txt does not have
+
+import numpy as np
 
 from pipeline.base import files
 from pipeline.base.errors import InputError
@@ -36,7 +40,10 @@ _ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
 }
-_MEMORY = re.compile(r"Used ([\d.]+)([KMGT]?) of ([\d.]+)([KMGT]?) hbm", re.IGNORECASE)
+# "Used 20.5G of 15.75G hbm", and "HLO temporaries (17.90G) exceeds available HBM (15.75G)"
+_MEMORY = re.compile(
+    r"(?:Used |\()([\d.]+)([KMGT]?)\)?(?: of | exceeds available HBM \()([\d.]+)([KMGT]?)", re.IGNORECASE
+)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -118,8 +125,6 @@ def _in_process(file: pathlib.Path, topology: str, *, timeout_s: float) -> Compi
 
 
 def _compiled(program: bytes, topology: str) -> Compiled:
-    import time
-
     began = time.monotonic()
     try:
         executable = _executable(program, topology)
@@ -153,23 +158,19 @@ def _bytes(number: str, unit: str) -> float:
 
 
 def _executable(program: bytes, topology: str):
-    import numpy as np
-    from jax._src.interpreters import mlir
-    from jax._src.lib import xla_client
-    from jax.experimental import topologies
-    from jaxlib import _jax
-    from jaxlib.mlir import ir
-
+    mlir, client = import_module("jax._src.interpreters.mlir"), import_module("jax._src.lib.xla_client")
+    topologies = import_module("jax.experimental.topologies")
+    convert, ir = import_module("jaxlib._jax").mlir.hlo_to_stablehlo, import_module("jaxlib.mlir.ir")
     devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices[:1]
-    options = xla_client.CompileOptions()
-    options.device_assignment = xla_client.DeviceAssignment.create(np.array([[devices[0].id]]))
+    options = client.CompileOptions()
+    options.device_assignment = client.DeviceAssignment.create(np.array([[devices[0].id]]))
     context = mlir.make_ir_context()
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown(context):
-        module = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program))
+        module = ir.Module.parse(convert(program))
         _prepare(module, ir)
         return devices[0].client.compile(
-            module, executable_devices=xla_client.DeviceList(tuple(devices)), compile_options=options
+            module, executable_devices=client.DeviceList(tuple(devices)), compile_options=options
         )
 
 

@@ -147,11 +147,16 @@ def forecast(
     verdict = f"a program of {formats.size(len(program.content))}"
     lowered = Stage(name="lowering", verdict=verdict, is_good=None if said else True, findings=said)
     compiled = compiled_for(program.content)
+    known = {batch: compiled.verdict == FITS}
+
+    def fits(examples: int) -> bool:
+        if examples not in known:
+            known[examples] = compiled_for(weighed.program(examples).content).verdict == FITS
+        return known[examples]
+
     largest = 0
     if searches and compiled.verdict in (FITS, TOO_LARGE):
-        largest = largest_batch(
-            batch, lambda examples: compiled_for(weighed.program(examples).content).verdict == FITS
-        )
+        largest = largest_batch(batch, fits)
     available = compiled.limit_bytes or target.accelerator.memory_gb * 1e9
     return Forecast(
         target=target,
@@ -227,7 +232,7 @@ def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
     activations = weighed.activations(batch)
     parts = ", ".join(f"{name} {formats.size(size)}" for name, size in kept if size)
     yield Finding(
-        text=f"Always there: {parts}. Outputs of all layers for {batch} examples: {formats.size(activations)}."
+        text=f"Always there: {parts}. Outputs of layers for {batch} examples: {formats.size(activations)}."
     )
     for what, size_of in (
         ("outputs", lambda each: each.outputs * batch),
@@ -256,7 +261,7 @@ def _band(compiled: Compiled, target: Target) -> Band:
 
 
 def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) -> Forecast:
-    """A GPU, for which no compiler runs without one: layers' outputs bound the memory, peaks the time."""
+    """A GPU, for which no compiler runs: outputs of layers bound the memory, and peaks the time."""
     accelerator = target.accelerator
     used = weighed.kept + weighed.weights + weighed.activations(batch)
     available = _RESERVE * accelerator.memory_gb * 1e9

@@ -24,6 +24,7 @@ LOCKS = [
     "requirements/models",
     "requirements/notebooks",
     "requirements/observers",
+    "requirements/preflight",
     "requirements/tpu",
     "requirements/peers",
 ]
