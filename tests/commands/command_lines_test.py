@@ -96,6 +96,11 @@ COMMANDS = {
         lacking=([CONFIG], "--dataset"),
         unreadable=["--workdir=nowhere"],
     ),
+    "pipeline.preflight": Commanded(
+        wrong_type="--config.train.steps=many",
+        lacking=([CONFIG, "--dataset=nowhere"], "--target"),
+        unreadable=[CONFIG, "--dataset=nowhere", "--target=v5e:2x4"],
+    ),
     "pipeline.conform": Commanded(
         wrong_type="--config.train.steps=many",
         lacking=([CONFIG], "--dataset"),

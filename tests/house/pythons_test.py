@@ -25,6 +25,7 @@ LOCKS = [
     "requirements/notebooks",
     "requirements/observers",
     "requirements/search",
+    "requirements/preflight",
     "requirements/tpu",
     "requirements/peers",
 ]

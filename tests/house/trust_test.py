@@ -35,6 +35,7 @@ _ALLOWED = {
     ("pipeline/exporting/runtimes.py", "import_module"),  # likewise
     ("pipeline/training/observers/observer.py", "import_module"),  # likewise
     ("pipeline/training/baselines/fits.py", "import_module"),  # likewise
+    ("pipeline/forecast/compiler.py", "import_module"),  # likewise
     ("pipeline/exporting/keras_file.py", "import_module"),  # of the classes of the model that was exported
     ("pipeline/exporting/keras_file.py", "load_model"),  # the file that this export wrote
 }

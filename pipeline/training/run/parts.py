@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from pipeline.base import accelerators
 from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, label_scale
 from pipeline.data.reading import sharding
@@ -258,7 +259,7 @@ class Measures:
         self.steps = StepTimes()
         self.flops_per_example = measures.TRAINING * (measures.forward_flops(model) or 0)
         self.accelerator = measures.accelerator_of(strategy)
-        self._peak = measures.peak_of(self.accelerator)
+        self._peak = accelerators.of_device(self.accelerator)
         self._replicas = strategy.num_replicas_in_sync
         self._global_batch = global_batch
 

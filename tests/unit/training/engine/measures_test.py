@@ -4,7 +4,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from pipeline.training.engine.measures import PEAKS, accelerator_of, forward_flops, peak_of
+from pipeline.base.accelerators import ACCELERATORS, of_device
+from pipeline.training.engine.measures import accelerator_of, forward_flops
 
 # A peak is found by the name that a driver gives; what is not in the table has none.
 
@@ -29,16 +30,16 @@ from pipeline.training.engine.measures import PEAKS, accelerator_of, forward_flo
     ],
 )
 def test_known_names(name, teraflops):
-    assert peak_of(name).teraflops == teraflops
+    assert of_device(name).teraflops == teraflops
 
 
 @pytest.mark.parametrize("name", ["CPU", "TPU", "NVIDIA L40S", "NVIDIA T400", "NVIDIA GeForce RTX 4090", ""])
 def test_others_have_none(name):
-    assert peak_of(name) is None
+    assert of_device(name) is None
 
 
 def test_each_peak_has_a_dated_source():
-    assert all(peak.source[-4:].isdigit() for peak in PEAKS)
+    assert all(peak.source[-4:].isdigit() for peak in ACCELERATORS)
 
 
 def test_this_machine_is_named():

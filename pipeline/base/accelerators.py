@@ -1,0 +1,106 @@
+"""The accelerators that are known: their peaks and their memory, each with its source.
+
+Peaks are without sparsity: for newer accelerators, NVIDIA's data sheets print twice these figures, "with
+sparsity".
+"""
+
+import dataclasses
+import re
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """One device that a process computes on.
+
+    Attributes:
+      pattern: of the name that a driver or a machine gives it; the first in the table that fits counts.
+      teraflops: peak of bfloat16, or of float16 where it has no bfloat16, in 10¹² a second.
+      memory_gb: in 10⁹ bytes.
+      gb_per_s: of the memory, in 10⁹ bytes.
+      source: document and its date.
+      target: what `pipeline.preflight --target` calls it; empty: it takes none such.
+      has_bfloat16: whether it computes bfloat16.
+      clock_ghz: of its matrix units, by which a compiler's cycles become seconds: the peak divided by their
+        multiply-adds a cycle. None: not known.
+      lanes: width of its matrix units. Sizes are padded to a multiple of it.
+    """
+
+    name: str
+    pattern: str
+    teraflops: float
+    memory_gb: float
+    gb_per_s: float
+    source: str
+    target: str = ""
+    has_bfloat16: bool = True
+    clock_ghz: float | None = None
+    lanes: int = 8
+
+    @property
+    def is_tpu(self) -> bool:
+        return self.name.startswith("TPU")
+
+
+_NVIDIA = "NVIDIA, {} data sheet, {}"
+_GOOGLE = "Google Cloud, TPU system architecture, {}, 2025"
+
+
+def _nvidia(
+    name: str, pattern: str, document: str, teraflops: float, memory_gb: float, gb_per_s: float, **more
+):
+    source = _NVIDIA.format(*document.split())
+    return Accelerator(
+        name=name,
+        pattern=pattern,
+        source=source,
+        teraflops=teraflops,
+        memory_gb=memory_gb,
+        gb_per_s=gb_per_s,
+        **more,
+    )
+
+
+def _tpu(generation: str, pattern: str, teraflops: float, memory_gb: float, gb_per_s: float, **more):
+    return Accelerator(
+        name=f"TPU {generation}",
+        pattern=pattern,
+        source=_GOOGLE.format(generation),
+        teraflops=teraflops,
+        memory_gb=memory_gb,
+        gb_per_s=gb_per_s,
+        target=generation,
+        **{"lanes": 128, **more},
+    )
+
+
+ACCELERATORS = (
+    _nvidia("B200", "B200", "B200 2025", 2250, 192, 7700, target="b200"),
+    _nvidia("H200 NVL", "H200 NVL", "H200 2024", 835, 141, 4800),
+    _nvidia("H200 SXM", "H200", "H200 2024", 989, 141, 4800, target="h200"),
+    _nvidia("H100 PCIe", "H100 PCIe", "H100 2023", 756, 80, 2000),
+    _nvidia("H100 NVL", "H100 NVL", "H100 2024", 835, 94, 3900),
+    _nvidia("H100 SXM", "H100", "H100 2023", 989, 80, 3350, target="h100"),
+    _nvidia("A100", "A100", "A100 2021", 312, 80, 2039, target="a100"),
+    _nvidia("L4", r"L4\b", "L4 2023", 121, 24, 300, target="l4"),
+    _nvidia("T4 (float16)", r"T4\b", "T4 2019", 65, 16, 320, target="t4", has_bfloat16=False),
+    _nvidia("V100 PCIe (float16)", "V100.*PCIE", "V100 2020", 112, 32, 900, has_bfloat16=False),
+    _nvidia("V100 SXM2 (float16)", "V100", "V100 2020", 125, 32, 900, target="v100", has_bfloat16=False),
+    _tpu("v4", r"^v4-", 275, 32, 1200, clock_ghz=1.05),
+    _tpu("v5e", r"^v5(e|litepod)-", 197, 16, 819, clock_ghz=1.5),
+    _tpu("v5p", r"^v5p-", 459, 95, 2765, clock_ghz=1.75),
+    _tpu("v6e", r"^v6e-", 918, 32, 1638, clock_ghz=1.75, lanes=256),
+    # A chip is two devices: 2,307 TFLOP/s, 192 GB and 7,400 GB/s together.
+    _tpu("tpu7x", r"^(tpu)?7x", 1153.5, 94.75, 3700, lanes=256),
+)
+
+
+def of_device(name: str) -> Accelerator | None:
+    """The accelerator of a GPU's name, such as `NVIDIA A100-SXM4-40GB`, or of a TPU, such as `v5litepod-8`;
+    None if it is not known.
+    """
+    return next((each for each in ACCELERATORS if re.search(each.pattern, name, re.IGNORECASE)), None)
+
+
+def of_target(name: str) -> Accelerator | None:
+    """The accelerator that a `--target` names, such as v5e; None if there is none such."""
+    return next((each for each in ACCELERATORS if each.target and each.target == name.lower()), None)

@@ -1,0 +1,247 @@
+"""Compiles a training step for a TPU that is not there, with libtpu's compiler: a process of its own.
+
+  python -m pipeline.forecast.compiler PROGRAM TOPOLOGY
+
+PROGRAM is a file with a serialised HloModuleProto, as TensorFlow lowers it; TOPOLOGY such as v5e:2x4. The
+last line of stdout is a JSON object, as `Compiled` has it. The compiler may take minutes, abort the process
+or take all memory: so whoever calls it gives it a process and a time limit (`compile_for`).
+
+The way through jaxlib is of jax 0.10.2 and libtpu 0.0.42.1: later ones of libtpu end the process on a tpu7x.
+"""
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from importlib import import_module  # of packages that requirements.txt does not have
+
+import numpy as np
+
+from pipeline.base import files
+from pipeline.base.errors import InputError
+
+FITS, TOO_LARGE, FAILED, TIMED_OUT, ENDED = "fits", "too large", "failed", "timed out", "ended"
+_PACKAGES = ("jax", "libtpu")
+# libtpu looks for the machine that it runs on; these tell it that there is none.
+_ENVIRONMENT = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "JAX_PLATFORMS": "cpu",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+}
+# "Used 20.5G of 15.75G hbm", and "HLO temporaries (17.90G) exceeds available HBM (15.75G)"
+_MEMORY = re.compile(
+    r"(?:Used |\()([\d.]+)([KMGT]?)\)?(?: of | exceeds available HBM \()([\d.]+)([KMGT]?)", re.IGNORECASE
+)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """What the compiler says of a program, of one device. All are its estimates.
+
+    Attributes:
+      verdict: FITS, TOO_LARGE, FAILED, TIMED_OUT or ENDED.
+      message: of the compiler, where it does not fit.
+      peak_bytes: memory at the worst moment; what would be needed, where it is too large and that is known.
+      limit_bytes: of the device, where the compiler says it.
+      argument_bytes: weights, state of the optimizer and batch.
+      flops, accessed_bytes: of a step.
+      cycles: of a step, by the scope of the operation that they are spent in.
+      seconds: of the compilation.
+    """
+
+    verdict: str
+    message: str = ""
+    peak_bytes: float = 0.0
+    limit_bytes: float = 0.0
+    argument_bytes: float = 0.0
+    flops: float = 0.0
+    accessed_bytes: float = 0.0
+    cycles: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def require_installed() -> None:
+    """Raises InputError where the compiler's packages are missing."""
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            "--target of a TPU",
+            received=f"{' and '.join(missing)} not installed",
+            expected="the optional packages that hold the compiler",
+            action="Install them: pip install -r requirements/preflight.txt, or 'penstock[preflight]'.",
+        )
+
+
+def compile_for(program: bytes, topology: str, *, timeout_s: float, cache: pathlib.Path | None) -> Compiled:
+    """Compiles in a process of its own, or takes what the cache has of the same program and versions."""
+    key = _key(program, topology)
+    kept = cache / f"{key}.json" if cache else None
+    if kept and kept.exists():
+        return Compiled(**json.loads(kept.read_text()))
+    with tempfile.TemporaryDirectory(prefix="penstock-preflight-") as folder:
+        file = pathlib.Path(folder) / "step.hlo"
+        file.write_bytes(program)
+        compiled = _in_process(file, topology, timeout_s=timeout_s)
+    if kept and compiled.verdict not in (TIMED_OUT, ENDED):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(kept, dataclasses.asdict(compiled))
+    return compiled
+
+
+def _key(program: bytes, topology: str) -> str:
+    versions = [importlib.metadata.version(name) for name in _PACKAGES]
+    return hashlib.sha256(b"\0".join([program, topology.encode(), *map(str.encode, versions)])).hexdigest()
+
+
+def _in_process(file: pathlib.Path, topology: str, *, timeout_s: float) -> Compiled:
+    command = [sys.executable, "-m", __name__, str(file), topology]
+    environment = {**os.environ, **_ENVIRONMENT}
+    try:
+        ended = subprocess.run(command, env=environment, capture_output=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return Compiled(verdict=TIMED_OUT, message=f"no answer within {timeout_s:g} s", seconds=timeout_s)
+    lines = ended.stdout.decode(errors="replace").strip().splitlines()
+    if ended.returncode or not lines:
+        said = ended.stderr.decode(errors="replace").strip().splitlines()
+        reason = f"exit code {ended.returncode}" if ended.returncode >= 0 else f"signal {-ended.returncode}"
+        return Compiled(verdict=ENDED, message=f"{reason}: {said[-1] if said else 'it said nothing'}")
+    return Compiled(**json.loads(lines[-1]))
+
+
+# --- In the process of the compiler: jaxlib's own modules, which have no public interface for this.
+
+
+def _compiled(program: bytes, topology: str) -> Compiled:
+    began = time.monotonic()
+    try:
+        executable = _executable(program, topology)
+    except Exception as error:  # jaxlib raises its own, of no common kind
+        text = str(error)
+        memory = _MEMORY.search(text)
+        is_large = memory is not None or "CompileTimeHbmOom" in text or "RESOURCE_EXHAUSTED" in text
+        used, limit = (_bytes(*memory.groups()[at : at + 2]) for at in (0, 2)) if memory else (0.0, 0.0)
+        return Compiled(
+            verdict=TOO_LARGE if is_large else FAILED,
+            message=" ".join(text.split())[:2_000],
+            peak_bytes=used,
+            limit_bytes=limit,
+            seconds=time.monotonic() - began,
+        )
+    memory, costs = executable.get_compiled_memory_stats(), executable.cost_analysis()
+    costs = costs[0] if isinstance(costs, list | tuple) else costs
+    return Compiled(
+        verdict=FITS,
+        peak_bytes=float(memory.peak_memory_in_bytes),
+        argument_bytes=float(memory.argument_size_in_bytes),
+        flops=float(costs.get("flops", 0.0)),
+        accessed_bytes=float(costs.get("bytes accessed", 0.0)),
+        cycles=_cycles(executable.hlo_modules()[0].to_string()),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _bytes(number: str, unit: str) -> float:
+    return float(number) * _UNITS[unit.upper()]
+
+
+def _executable(program: bytes, topology: str):
+    mlir, client = import_module("jax._src.interpreters.mlir"), import_module("jax._src.lib.xla_client")
+    topologies = import_module("jax.experimental.topologies")
+    convert, ir = import_module("jaxlib._jax").mlir.hlo_to_stablehlo, import_module("jaxlib.mlir.ir")
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices[:1]
+    options = client.CompileOptions()
+    options.device_assignment = client.DeviceAssignment.create(np.array([[devices[0].id]]))
+    context = mlir.make_ir_context()
+    context.allow_unregistered_dialects = True
+    with context, ir.Location.unknown(context):
+        module = ir.Module.parse(convert(program))
+        _prepare(module, ir)
+        return devices[0].client.compile(
+            module, executable_devices=client.DeviceList(tuple(devices)), compile_options=options
+        )
+
+
+def _prepare(module, ir) -> None:
+    """Writes TensorFlow's donations as jax writes them, and leaves out copies that jaxlib does not know."""
+    copies = []
+
+    def collect(operation):
+        if operation.name == "mhlo.copy":
+            copies.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    for copy in copies:
+        copy.results[0].replace_all_uses_with(copy.operands[0])
+        copy.operation.erase()
+    attributes = module.operation.attributes
+    if "mhlo.input_output_alias" in attributes:
+        pairs = re.findall(
+            r"parameter_number = (\d+)(?: : i64)?\}, output_index = array<i64: (\d+)>",
+            str(attributes["mhlo.input_output_alias"]),
+        )
+        _donate(module, {int(parameter): int(output) for parameter, output in pairs}, ir)
+    for name in ("mhlo.input_output_alias", "mhlo.cross_program_prefetches", "mhlo.is_dynamic"):
+        if name in attributes:
+            del attributes[name]
+    if "mhlo.use_auto_spmd_partitioning" in attributes:
+        del attributes["mhlo.use_auto_spmd_partitioning"]
+
+
+def _donate(module, outputs: Mapping[int, int], ir) -> None:
+    """Says which argument's memory an output takes: so that weights are not counted twice."""
+    main = next(
+        each
+        for each in module.body.operations
+        if ir.StringAttr(each.operation.attributes["sym_name"]).value == "main"
+    )
+    given = [{} for _ in main.arguments]
+    if "arg_attrs" in main.operation.attributes:
+        for number, each in enumerate(ir.ArrayAttr(main.operation.attributes["arg_attrs"])):
+            given[number] = {named.name: named.attr for named in ir.DictAttr(each)}
+    kind = ir.IntegerType.get_signless(32)
+    for parameter, output in outputs.items():
+        given[parameter]["tf.aliasing_output"] = ir.IntegerAttr.get(kind, output)
+    main.operation.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in given])
+
+
+_ESTIMATE = re.compile(r'"estimated_cycles":"(\d+)"')
+_OPERATION = re.compile(r'op_name="([^"]*)"')
+_UNNAMED = "other"
+_NO_LAYERS = ("gradient_tape", "StatefulPartitionedCall", "PartitionedCall", "cond", "while")
+
+
+def _cycles(text: str) -> dict[str, int]:
+    """Cycles by layer, the most first, of the optimised program's entry."""
+    entry = text[text.index("ENTRY ") :]
+    entry = entry[: entry.index("\n}")]
+    found: dict[str, int] = {}
+    for line in entry.splitlines():
+        if estimate := _ESTIMATE.search(line):
+            operation = _OPERATION.search(line)
+            layer = layer_of(operation[1]) if operation else _UNNAMED
+            found[layer] = found.get(layer, 0) + int(estimate[1])
+    return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def layer_of(operation: str) -> str:
+    """Where an operation belongs: `gradient_tape/mlp_1/dense_1/MatMul` is of `mlp_1/dense_1`."""
+    parts = [part for part in operation.split("/") if part and part not in _NO_LAYERS]
+    return "/".join(parts[:-1]) or _UNNAMED
+
+
+if __name__ == "__main__":
+    print(json.dumps(dataclasses.asdict(_compiled(pathlib.Path(sys.argv[1]).read_bytes(), sys.argv[2]))))

@@ -1,0 +1,229 @@
+"""Lowers the training step of an experiment to the program that a compiler gets, for one device's batch."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+import keras
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.report.section import Finding
+from pipeline.training.engine import measures, step
+from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import optimizer as optimizer_lib
+from pipeline.training.experiment.config import Experiment
+from pipeline.training.experiment.model import build_model
+from pipeline.training.parity import subject as subject_lib
+from pipeline.training.parity.subject import Subject
+
+_SOME_STEPS = 1_000  # of the schedule: no program depends on how many
+_BYTES = {"mixed_bfloat16": 2, "mixed_float16": 2, "float32": 4}
+_UNSUPPORTED = re.compile(r"(\w+) \(No registered '(\w+)' OpKernel for XLA")
+_LINE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_LIBRARIES = ("/site-packages/", "/lib/python", "<frozen")
+_ENGINE = "/pipeline/"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A layer: its weights and its outputs, of one example, in bytes."""
+
+    name: str
+    weights: int
+    outputs: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weighed:
+    """A model whose step can be lowered, with the sizes of what it keeps in memory, in bytes.
+
+    Attributes:
+      example: one example's inputs and targets.
+      flops: of a training step, for one example; None where they cannot be counted.
+      specs: of a batch of one device: names of inputs, then of targets, as `tf.TensorSpec`s of one example.
+    """
+
+    model: keras.Model
+    weights: int
+    optimizer: int
+    averages: int
+    example: int
+    flops: float | None
+    layers: tuple[Layer, ...]
+    specs: tuple[dict[str, tf.TensorSpec], object]
+    _step: object
+
+    @property
+    def kept(self) -> int:
+        """What is in memory from the first step to the last."""
+        return self.weights + self.optimizer + self.averages
+
+    def activations(self, batch: int) -> int:
+        """Outputs of all layers for a batch, an upper bound of what the backward pass keeps of them."""
+        return batch * sum(each.outputs for each in self.layers)
+
+    def program(self, batch: int) -> "Program":
+        """The program of a step over `batch` examples; raises InputError where it has none."""
+        inputs, targets = tf.nest.map_structure(lambda each: _of_batch(each, batch), self.specs)
+        flat = tf.nest.flatten((inputs, targets))
+
+        @tf.function(jit_compile=True, autograph=False)
+        def whole(*given: tf.Tensor) -> tf.Tensor:
+            return self._step(*tf.nest.pack_sequence_as((inputs, targets), given))
+
+        try:
+            operations = list(_operations(whole.get_concrete_function(*flat).graph))
+            _require_compilable(operations)
+            content = whole.experimental_get_compiler_ir(*flat)(stage="hlo_serialized")
+        except InputError:
+            raise
+        except Exception as error:  # TensorFlow raises errors of several kinds for what XLA cannot do
+            raise _not_lowered(error) from error
+        return Program(content=content, findings=tuple(_dynamic(operations)))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Program:
+    """A serialised HloModuleProto, and what its operations cost that do not look so."""
+
+    content: bytes
+    findings: tuple[Finding, ...]
+
+
+def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision) -> Weighed:
+    """Builds the model and the step of an experiment, as a run would; nothing is trained.
+
+    Raises:
+      InputError: the experiment does not fit the dataset, or its first batch cannot be read.
+    """
+    subject = subject_lib.of_experiment(experiment, dataset)
+    specs = _specs(subject)
+    keras.utils.clear_session(free_memory=False)
+    model = build_model(
+        experiment.model,
+        schema=subject.schema,
+        inputs=subject.stream.preprocess.inputs,
+        precision=precision,
+        scale=subject.learned,
+    )
+    model.optimizer = optimizer_lib.build(
+        experiment.optimizer, model.trainable_variables, total_steps=_SOME_STEPS, precision=precision
+    )
+    averages = step.build_averages(experiment.optimizer.ema, model)
+    forward = measures.forward_flops(model)
+    return Weighed(
+        model=model,
+        weights=_bytes(model.variables),
+        optimizer=_bytes(model.optimizer.variables),
+        averages=_bytes(averages.variables) if averages else 0,
+        example=sum(math.prod(each.shape[1:]) * each.dtype.size for each in tf.nest.flatten(specs)),
+        flops=None if forward is None else float(measures.TRAINING * forward),
+        layers=tuple(_layers(model, _BYTES[precision.policy])),
+        specs=specs,
+        _step=step.train_step(
+            model,
+            model.optimizer,
+            task=subject.objective,
+            global_batch=experiment.data.global_batch,
+            micro_batches=experiment.train.micro_batches,
+            averages=averages,
+            skips=experiment.train.on_bad_step == "skip",
+            spread=subject.objective.unit(subject.learned.spread),
+        ),
+    )
+
+
+def _specs(subject: Subject) -> tuple[dict[str, tf.TensorSpec], object]:
+    (batch,) = subject.batches(1)
+    return tf.nest.map_structure(lambda each: tf.TensorSpec((None, *each.shape[1:]), each.dtype), batch)
+
+
+def _of_batch(spec: tf.TensorSpec, batch: int) -> tf.TensorSpec:
+    return tf.TensorSpec((batch, *spec.shape[1:]), spec.dtype)
+
+
+def _bytes(variables: Sequence[keras.Variable]) -> int:
+    return sum(math.prod(each.shape) * tf.as_dtype(each.dtype).size for each in variables)
+
+
+def _layers(model: keras.Model, size: int) -> list[Layer]:
+    found = []
+    for layer in model._flatten_layers(include_self=False):
+        if isinstance(layer, keras.Model) or list(layer._flatten_layers(include_self=False)):
+            continue
+        outputs = [
+            _values(each.shape) * size for node in layer._inbound_nodes for each in node.output_tensors
+        ]
+        found.append(Layer(name=layer.name, weights=_bytes(layer.weights), outputs=sum(outputs)))
+    return found
+
+
+def _values(shape: Sequence[int | None]) -> int:
+    return math.prod(size or 1 for size in shape[1:])
+
+
+# --- Operations of the graph that a compiler refuses late, or takes at a cost; each with the line it is from.
+
+
+_DYNAMIC = ("Where", "Unique", "UniqueV2")  # their results have as many rows as the data say
+_PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
+
+
+def _operations(graph: tf.Graph) -> Iterator[tf.Operation]:
+    """All operations, those of called functions too."""
+    for operation in graph.get_operations():
+        yield operation
+        if operation.type in ("PartitionedCall", "StatefulPartitionedCall"):
+            yield from _operations(graph._get_function(operation.get_attr("f").name).graph)
+
+
+def _require_compilable(operations: Sequence[tf.Operation]) -> None:
+    for operation in operations:
+        if operation.type in _PRODUCTS and operation.outputs[0].dtype == tf.int64:
+            raise InputError(
+                "the training step",
+                received=f"a product of int64 matrices{_where(operation)}",
+                expected="products of floating-point numbers, or of int32: a TPU has no 64 bits",
+                action="Cast both sides to float32 or int32.",
+            )
+
+
+def _dynamic(operations: Sequence[tf.Operation]) -> Iterator[Finding]:
+    found = {f"{each.type}{_where(each)}" for each in operations if each.type in _DYNAMIC}
+    for what in sorted(found):
+        yield Finding(
+            text=f"The size of a result depends on data: {what}. A TPU computes the largest one each time.",
+            advice="Multiply by a mask, or use keras.ops.where with three arguments.",
+        )
+
+
+def _where(operation: tf.Operation) -> str:
+    """The last line of code that is neither a library's nor the engine's; empty if there is none."""
+    frames = [
+        frame
+        for frame in operation.traceback
+        if not any(part in frame.filename for part in _LIBRARIES) and _ENGINE not in frame.filename
+    ]
+    return f", of {frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+
+
+def _not_lowered(error: Exception) -> InputError:
+    """Names the operation that has no program, and the line of the user's code that it came from."""
+    text = str(error)
+    operations = list(dict.fromkeys(name for _, name in _UNSUPPORTED.findall(text)))
+    lines = [
+        f"{file}, line {line}, in {function}"
+        for file, line, function in _LINE.findall(text)
+        if not any(part in file for part in _LIBRARIES)
+    ]
+    own = [line for line in lines if _ENGINE not in line]
+    what = f"the operation {', '.join(operations)}" if operations else " ".join(text.split())[:300]
+    return InputError(
+        "the training step",
+        received=f"{what}{f', of {(own or lines)[-1]}' if own or lines else ''}",
+        expected="operations that XLA compiles: no strings, no images in files, no Python functions",
+        action="Move it out of the model, into the preprocessing, or write it with keras.ops.",
+    )

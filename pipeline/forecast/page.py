@@ -1,0 +1,126 @@
+"""Forecasts as sections, for the terminal, a page and JSON."""
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.forecast.stages import Band, Forecast, Stage, by_layer
+from pipeline.report import formats
+from pipeline.report.section import Facts, Note, Section, Table
+
+ESTIMATE = "The compiler's estimate and the roofline, not measured: nothing ran on this hardware."
+_LAYERS = 8
+
+
+def head(forecasts: Sequence[Forecast], rehearsal: Stage | None) -> Section:
+    """A row for each target."""
+    rows = [
+        [
+            each.target.name,
+            "ok" if each.is_good else "no",
+            formats.count(each.batch * each.target.devices),
+            memory(each),
+            time(each.band),
+            utilisation(each),
+            formats.count(each.largest_batch) if each.largest_batch else "",
+        ]
+        for each in forecasts
+    ]
+    header = ["target", "", "batch", "memory of a device", "a step", "MFU", "largest batch of a device"]
+    parts = [Table(header=header, rows=rows, numbers={2}), Note(text=ESTIMATE)]
+    return Section(title="Preflight", parts=[*(_lines([rehearsal]) if rehearsal else ()), *parts])
+
+
+def section(forecast: Forecast) -> Section:
+    """All that is known of one target."""
+    weighed = forecast.weighed
+    facts = Facts(
+        items={
+            "accelerator": f"{forecast.target.accelerator.name}, {forecast.target.devices} devices",
+            "examples a device": formats.count(forecast.batch),
+            "memory of a device": memory(forecast),
+            "weights, optimizer, averages": ", ".join(
+                formats.size(each) for each in (weighed.weights, weighed.optimizer, weighed.averages)
+            ),
+            "operations a step": f"{formats.power(forecast.flops)}, of a device" if forecast.flops else "",
+            "a step": time(forecast.band),
+            "examples/s": _rate(forecast),
+            "MFU": utilisation(forecast),
+        }
+    )
+    layers = [[name, formats.percent(share)] for name, share in by_layer(forecast, most=_LAYERS)]
+    table = Table(header=["layer", "cycles"], rows=layers, numbers={1}, title="Where the cycles go")
+    return Section(
+        title=forecast.target.name,
+        parts=[*_lines(forecast.stages), facts, table if layers else None],
+        good=forecast.is_good,
+    )
+
+
+def as_json(forecasts: Sequence[Forecast]) -> dict:
+    return {
+        "note": ESTIMATE,
+        "targets": [
+            {
+                "target": each.target.name,
+                "good": each.is_good,
+                "batch_of_a_device": each.batch,
+                "used_bytes": each.used_bytes,
+                "available_bytes": each.available_bytes,
+                "flops": each.flops,
+                "seconds": [each.band.low, each.band.high] if each.band else None,
+                "largest_batch_of_a_device": each.largest_batch or None,
+                "stages": [
+                    {"name": stage.name, "verdict": stage.verdict, "findings": list(map(str, stage.findings))}
+                    for stage in each.stages
+                ],
+                "cycles": dict(by_layer(each, most=_LAYERS)),
+            }
+            for each in forecasts
+        ],
+    }
+
+
+def _lines(stages: Sequence[Stage]) -> Iterator[object]:
+    for stage in stages:
+        yield f"{stage.name}: {stage.verdict}"
+        yield from stage.findings
+
+
+def memory(forecast: Forecast) -> str:
+    if not forecast.used_bytes:
+        return ""
+    return f"{formats.size(forecast.used_bytes)} of {formats.size(forecast.available_bytes)}"
+
+
+def time(band: Band | None) -> str:
+    """The band of a step, or the least that it takes."""
+    if band is None:
+        return ""
+    low, high = _duration(band.low), _duration(band.high)
+    return f"at least {low}" if low == high else f"{low} to {high}"
+
+
+def utilisation(forecast: Forecast) -> str:
+    if forecast.band is None or not forecast.flops:
+        return ""
+    least, most = forecast.band.utilisation(forecast.flops, forecast.target.accelerator.teraflops * 1e12)
+    return f"at most {most:.1%}" if least == most else f"{least:.1%} to {most:.1%}"
+
+
+def _rate(forecast: Forecast) -> str:
+    if forecast.band is None:
+        return ""
+    batch = forecast.batch * forecast.target.devices
+    slow, fast = batch / forecast.band.high, batch / forecast.band.low
+    return (
+        f"at most {formats.count(fast)}"
+        if slow == fast
+        else f"{formats.count(slow)} to {formats.count(fast)}"
+    )
+
+
+def _duration(seconds: float) -> str:
+    """Microseconds, milliseconds or seconds, with three digits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{formats.three_digits(seconds / scale)} {unit}"
+    return f"{formats.three_digits(seconds / 1e-6)} µs"

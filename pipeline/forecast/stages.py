@@ -1,0 +1,309 @@
+"""The stages of a preflight: lint, two real steps, lowering, compilation; each with a verdict.
+
+The first error ends what depends on it. All times are estimates: a band from the roofline (the longer of
+arithmetic and memory traffic at their peaks) to the compiler's own count of cycles. The two differ by about
+two, and neither knows the feed.
+"""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.forecast import compiler, lint
+from pipeline.forecast.compiler import FITS, TOO_LARGE, Compiled
+from pipeline.forecast.lowering import Weighed
+from pipeline.forecast.target import Target
+from pipeline.report import formats
+from pipeline.report.section import Finding
+from pipeline.training.experiment.config import Experiment
+from pipeline.training.parity import subject as subject_lib
+from pipeline.training.parity import updates
+
+_REHEARSED = 2  # steps
+_EXAMPLES = 16  # of each: a processor takes long for what a slice takes at once
+_RESERVE = 0.9  # of a GPU's memory that a program may take: the rest is the driver's and its libraries'
+_LARGEST = 1 << 20  # examples of a device, in a search
+_GRAIN = 8  # a search looks at multiples of it
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A stage with its verdict; `is_good` is None where there is something to note, but nothing wrong."""
+
+    name: str
+    verdict: str
+    is_good: bool | None = True
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Band:
+    """Seconds of a step, from `low` to `high`; they are equal where only the roofline is known."""
+
+    low: float
+    high: float
+
+    def utilisation(self, flops: float, peak: float) -> tuple[float, float]:
+        """The least and the greatest share of the peak, in operations a second."""
+        return flops / (peak * self.high), flops / (peak * self.low)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What is known of the step on one target.
+
+    Attributes:
+      batch: examples of a device.
+      used_bytes: memory of a device at the worst moment; an upper bound where nothing was compiled.
+      available_bytes: of a device.
+      largest_batch: of a device, where it was searched.
+    """
+
+    target: Target
+    batch: int
+    stages: tuple[Stage, ...]
+    weighed: Weighed
+    compiled: Compiled | None = None
+    used_bytes: float = 0.0
+    available_bytes: float = 0.0
+    band: Band | None = None
+    largest_batch: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        return not any(stage.is_good is False for stage in self.stages)
+
+    @property
+    def flops(self) -> float:
+        """Operations of a device's step: the compiler's count, or else that of the graph."""
+        if self.compiled and self.compiled.flops:
+            return self.compiled.flops
+        return (self.weighed.flops or 0.0) * self.batch
+
+
+def rehearse(experiment: Experiment, dataset: Dataset, replicas: tf.distribute.Strategy) -> Stage:
+    """Two real steps on two logical replicas of this machine's processor, in float32 and without dropout."""
+    smaller = dataclasses.replace(experiment.data, global_batch=_EXAMPLES)
+    subject = subject_lib.of_experiment(dataclasses.replace(experiment, data=smaller), dataset)
+    batches = subject.batches(_REHEARSED)
+    changes = updates.step_changes(subject, batches, strategy=replicas, micro_batches=1)
+    names = [variable.path for variable in subject.model().trainable_variables]
+    broken = [name for name, each in zip(names, changes, strict=True) if not np.isfinite(each).all()]
+    if broken:
+        finding = Finding(
+            text=f"After {_REHEARSED} steps {broken[0]} is no finite number.",
+            advice="Lower the learning rate, or look for extreme values; pipeline.train names the rows.",
+        )
+        return Stage(name="two steps", verdict="a weight is not finite", is_good=False, findings=(finding,))
+    return Stage(
+        name="two steps",
+        verdict=f"{_REHEARSED} steps of {_EXAMPLES} examples on two replicas of this processor",
+    )
+
+
+def forecast(
+    weighed: Weighed,
+    target: Target,
+    *,
+    batch: int,
+    policy: str,
+    timeout_s: float,
+    cache: pathlib.Path | None,
+    searches: bool = False,
+) -> Forecast:
+    """Runs the stages that depend on the target.
+
+    Args:
+      batch: examples of a device.
+      timeout_s: of one compilation.
+      cache: folder of earlier answers of the compiler; None: there is none.
+      searches: whether the largest batch is searched that fits.
+    """
+    found = tuple(lint.findings(weighed, target, batch=batch, policy=policy))
+    noted = Stage(
+        name="lint",
+        verdict=f"{len(found)} to note" if found else "nothing to note",
+        is_good=None if found else True,
+        findings=found,
+    )
+    if not target.accelerator.is_tpu:
+        return _by_roofline(weighed, target, batch=batch, noted=noted)
+
+    def compiled_for(lowered: bytes) -> Compiled:
+        return compiler.compile_for(lowered, target.topology, timeout_s=timeout_s, cache=cache)
+
+    try:
+        program = weighed.program(batch)
+    except InputError as error:
+        lowered = Stage(name="lowering", verdict=str(error), is_good=False)
+        return Forecast(target=target, batch=batch, stages=(noted, lowered), weighed=weighed)
+    said = tuple(program.findings)
+    verdict = f"a program of {formats.size(len(program.content))}"
+    lowered = Stage(name="lowering", verdict=verdict, is_good=None if said else True, findings=said)
+    compiled = compiled_for(program.content)
+    known = {batch: compiled.verdict == FITS}
+
+    def fits(examples: int) -> bool:
+        if examples not in known:
+            known[examples] = compiled_for(weighed.program(examples).content).verdict == FITS
+        return known[examples]
+
+    largest = 0
+    if searches and compiled.verdict in (FITS, TOO_LARGE):
+        largest = largest_batch(batch, fits)
+    available = compiled.limit_bytes or target.accelerator.memory_gb * 1e9
+    return Forecast(
+        target=target,
+        batch=batch,
+        stages=(noted, lowered, _compilation(weighed, compiled, batch=batch)),
+        weighed=weighed,
+        compiled=compiled,
+        used_bytes=compiled.peak_bytes,
+        available_bytes=available,
+        band=_band(compiled, target) if compiled.verdict == FITS else None,
+        largest_batch=largest,
+    )
+
+
+def largest_batch(first: int, fits: Callable[[int], bool]) -> int:
+    """The largest batch of a device that fits, where one step more does not; 0 if not even 8 do.
+
+    It doubles from `first` on, or halves, and then bisects between the last that fits and the first that
+    does not. A step is a multiple of 8, and at most a sixteenth of the batch.
+    """
+    low, high = 0, max(_GRAIN, first - first % _GRAIN)
+    while fits(high):
+        low, high = high, 2 * high
+        if low >= _LARGEST:
+            return low
+    while not low and high > _GRAIN:
+        half = max(_GRAIN, high // 2 - high // 2 % _GRAIN)
+        if fits(half):
+            low = half
+        else:
+            high = half
+    while low and high - low > step_of(low):
+        middle = (low + high) // 2
+        middle -= middle % _GRAIN
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def step_of(batch: int) -> int:
+    """The step to the next batch that a search tells apart."""
+    return max(_GRAIN, batch // 16 - batch // 16 % _GRAIN)
+
+
+def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
+    took = formats.duration(compiled.seconds)
+    if compiled.verdict == FITS:
+        return Stage(name="compilation", verdict=f"compiles and fits, after {took}")
+    if compiled.verdict == TOO_LARGE:
+        return Stage(
+            name="compilation",
+            verdict=f"does not fit: {formats.size(compiled.peak_bytes)} where there are "
+            f"{formats.size(compiled.limit_bytes)}"
+            if compiled.peak_bytes
+            else "does not fit",
+            is_good=False,
+            findings=tuple(breakdown(weighed, batch=batch)),
+        )
+    return Stage(
+        name="compilation",
+        verdict=f"{compiled.verdict}: {compiled.message or 'without a word'}",
+        is_good=False,
+    )
+
+
+def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
+    """Where the memory of a step goes, and what takes less."""
+    kept = [
+        ("weights", weighed.weights),
+        ("optimizer", weighed.optimizer),
+        ("averages", weighed.averages),
+        ("gradients", weighed.weights),
+    ]
+    activations = weighed.activations(batch)
+    parts = ", ".join(f"{name} {formats.size(size)}" for name, size in kept if size)
+    yield Finding(
+        text=f"Always there: {parts}. Outputs of layers for {batch} examples: {formats.size(activations)}."
+    )
+    for what, size_of in (
+        ("outputs", lambda each: each.outputs * batch),
+        ("weights", lambda each: each.weights),
+    ):
+        largest = sorted(weighed.layers, key=size_of, reverse=True)[:3]
+        named = ", ".join(f"{each.name} {formats.size(size_of(each))}" for each in largest)
+        yield Finding(text=f"The largest {what}: {named}.")
+    if activations > sum(size for _, size in kept):
+        advice = "A smaller --config.global_batch, or --config.train.micro_batches=2, halves the outputs."
+    else:
+        advice = "The weights themselves are large: sgd keeps no state, a narrower model fewer weights."
+    yield Finding(text="What would fit:", advice=f"{advice} --find_max_batch searches the largest batch.")
+
+
+def _band(compiled: Compiled, target: Target) -> Band:
+    accelerator = target.accelerator
+    roofline = max(
+        compiled.flops / (accelerator.teraflops * 1e12),
+        compiled.accessed_bytes / (accelerator.gb_per_s * 1e9),
+    )
+    if accelerator.clock_ghz is None:
+        return Band(low=roofline, high=roofline)
+    counted = sum(compiled.cycles.values()) / (accelerator.clock_ghz * 1e9)
+    return Band(low=min(roofline, counted), high=max(roofline, counted))
+
+
+def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) -> Forecast:
+    """A GPU, for which no compiler runs: outputs of layers bound the memory, and peaks the time."""
+    accelerator = target.accelerator
+    used = weighed.kept + weighed.weights + weighed.activations(batch)
+    available = _RESERVE * accelerator.memory_gb * 1e9
+    fits = used <= available
+    flops, touched = (weighed.flops or 0.0) * batch, float(3 * weighed.kept + 2 * weighed.activations(batch))
+    least = max(flops / (accelerator.teraflops * 1e12), touched / (accelerator.gb_per_s * 1e9))
+    verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"
+    stage = Stage(
+        name="memory",
+        verdict=f"{verdict} ({formats.size(used)} of {formats.size(available)})",
+        is_good=True if fits else None,
+        findings=() if fits else tuple(breakdown(weighed, batch=batch)),
+    )
+    return Forecast(
+        target=target,
+        batch=batch,
+        stages=(noted, stage),
+        weighed=weighed,
+        used_bytes=used,
+        available_bytes=available,
+        band=Band(low=least, high=least) if least and not math.isinf(least) else None,
+    )
+
+
+def by_layer(forecast: Forecast, *, most: int) -> list[tuple[str, float]]:
+    """Layers with their shares of the compiler's cycles, the most first."""
+    compiled = forecast.compiled
+    if compiled is None or not compiled.cycles:
+        return []
+    names = sorted((each.name for each in forecast.weighed.layers), key=len, reverse=True)
+    total, found = sum(compiled.cycles.values()), {}
+    for scope, cycles in compiled.cycles.items():
+        name = _layer(scope, names)
+        found[name] = found.get(name, 0) + cycles
+    ranked = sorted(found.items(), key=lambda each: -each[1])[:most]
+    return [(name, cycles / total) for name, cycles in ranked]
+
+
+def _layer(scope: str, names: Sequence[str]) -> str:
+    """The layer of a scope: TensorFlow adds numbers to names that it has seen, `dense_1` → `dense_1_2`."""
+    for part in reversed(scope.split("/")):
+        for name in names:
+            if part == name or (part.startswith(f"{name}_") and part.removeprefix(f"{name}_").isdigit()):
+                return name
+    return scope.split("/")[0]

@@ -1,0 +1,59 @@
+"""The slices of accelerators that `--target` names."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+
+from pipeline.base import accelerators
+from pipeline.base.accelerators import ACCELERATORS, Accelerator
+from pipeline.base.errors import InputError, did_you_mean
+
+_KNOWN = tuple(each.target for each in ACCELERATORS if each.target)
+_TPU = re.compile(r"\d+x\d+(x\d+)?")
+_DEVICES_A_CHIP = {"tpu7x": 2}
+_AXES = {"v4": 3, "v5p": 3, "tpu7x": 3}  # of a topology; two for others
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Target:
+    """A slice: `topology` is the compiler's name of a TPU slice, such as v5e:2x4, or empty for GPUs."""
+
+    name: str
+    accelerator: Accelerator
+    devices: int
+    topology: str = ""
+
+
+def targets_of(names: Sequence[str]) -> tuple[Target, ...]:
+    """The targets of a flag, each once; raises InputError where one is not known or has another form."""
+    return tuple(_target(name.strip()) for name in dict.fromkeys(names))
+
+
+def _target(text: str) -> Target:
+    name, _, shape = text.lower().partition(":")
+    accelerator = accelerators.of_target(name)
+    if accelerator is None:
+        action = did_you_mean(name, _KNOWN, otherwise="Correct it.")
+        raise _wrong(text, f"one of {', '.join(_KNOWN)}, with its size: v5e:2x4, h100:8", action)
+    if not accelerator.is_tpu:
+        if not re.fullmatch(r"[1-9]\d{0,4}", shape):
+            raise _wrong(text, f"a number of devices, as in {name}:8", "Say how many there are.")
+        return Target(name=text, accelerator=accelerator, devices=int(shape))
+    axes = _AXES.get(name, 2)
+    if not _TPU.fullmatch(shape) or shape.count("x") != axes - 1 or 0 in map(int, shape.split("x")):
+        example = "x".join("2" * axes)
+        raise _wrong(
+            text, f"a topology of {axes} axes, as in {name}:{example}", "See the cloud's list of slices."
+        )
+    chips = math.prod(map(int, shape.split("x")))
+    return Target(
+        name=text,
+        accelerator=accelerator,
+        devices=chips * _DEVICES_A_CHIP.get(name, 1),
+        topology=f"{name}:{shape}",
+    )
+
+
+def _wrong(received: str, expected: str, action: str) -> InputError:
+    return InputError("--target", received=repr(received), expected=expected, action=action)

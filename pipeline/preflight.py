@@ -1,0 +1,161 @@
+r"""Says before you rent: does this training step compile for an accelerator, does it fit, how fast may it be?
+
+  python -m pipeline.preflight --config=pipeline/configs/tabular.py --dataset=data/adult/1.0.0 \
+      --target=v5e:2x4,v6e:2x2,tpu7x:2x2x1,h100:8
+
+Four stages, each with a verdict; the first error ends what depends on it:
+
+lint         padding of the tiles, int64 and text, tables that are updated whole, formats a chip lacks
+two steps    two real steps on two replicas of this machine's processor
+lowering     the step as a program; an operation that has none is named with its line
+compilation  by the TPU's own compiler, which needs no TPU: memory, operations, cycles by layer
+
+A TPU's figures are its compiler's estimates, a GPU's follow from its peaks: nothing is measured. Times are a
+band, from the roofline to the compiler's cycles. TPUs need requirements/preflight.txt.
+
+Exit code 0: nothing speaks against any target; 1: something does.
+"""
+
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.base.cli import signals
+
+    signals.handle_signals()
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from pipeline.base import files
+from pipeline.base.cli import config
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError
+from pipeline.configs import base
+from pipeline.data.dataset import window
+from pipeline.forecast import target as target_lib
+from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment import defaults
+
+_CONFIG = config.define_config("FILE: the experiment. --config.KEY=VALUE overrides it.")
+_DATASET = flags.DEFINE_multi_string(
+    "dataset",
+    None,
+    "DIRECTORY: the dataset, as beam_jobs.convert wrote it. Several, or a glob in quotes, are read as one.",
+)
+_TARGET = flags.DEFINE_list(
+    "target", None, "SLICE,…: what would be rented: v5e:2x4, v5p:2x2x1, tpu7x:2x2x1, h100:8, …"
+)
+_PRECISION = flags.DEFINE_enum(
+    "precision",
+    "auto",
+    ["auto", "float32", "mixed_bfloat16", "mixed_float16"],
+    "Number format to compute in. auto: mixed_bfloat16, or mixed_float16 where the first target lacks it.",
+)
+_FIND_MAX_BATCH = flags.DEFINE_boolean(
+    "find_max_batch", False, "Also search the largest batch of a TPU's device: some compilations more."
+)
+_REHEARSE = flags.DEFINE_boolean("rehearse", True, "Run the two real steps on this machine's processor.")
+_TIMEOUT = flags.DEFINE_integer(
+    "timeout_s", 600, "Seconds that one compilation may take; large models take minutes.", lower_bound=1
+)
+_CACHE = flags.DEFINE_string(
+    "cache",
+    None,
+    "DIRECTORY: answers of the compiler, which are the same for the same program. "
+    "Default: penstock/preflight below $XDG_CACHE_HOME, or ~/.cache. Empty: none.",
+)
+_HTML = flags.DEFINE_string("html", None, "FILE: also write a page.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write what is printed to it, as JSON.")
+
+COMMAND = Command(
+    name="pipeline.preflight",
+    description=__doc__,
+    required=(_CONFIG, _DATASET, _TARGET),
+    flags={
+        "What is forecast": (_CONFIG, _DATASET, _TARGET, _PRECISION, _FIND_MAX_BATCH, _REHEARSE),
+        "Compiler and results": (_TIMEOUT, _CACHE, _HTML, _JSON),
+    },
+    config_keys=lambda: config.keys_of(base),
+)
+EXIT_SPEAKS_AGAINST = 1
+_REPLICAS = 2
+
+
+def main(argv: Sequence[str]) -> int:
+    del argv
+    flags_lib.check_local_files({"html": _HTML.value, "json": _JSON.value})
+    targets = target_lib.targets_of(_TARGET.value)
+    dataset = window.open_window(_DATASET.value)
+    values = defaults.resolve(_CONFIG.value.to_dict(), dataset).values
+    experiment = config_lib.parse(values, config_file=flags.FLAGS["config"].config_filename)
+    batches = {each.name: _batch(experiment.data.global_batch, each) for each in targets}
+    # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+
+    # isort: split
+    from pipeline.forecast import compiler, lowering, page, stages
+    from pipeline.report import html, terminal
+    from pipeline.training.engine import strategy
+    from pipeline.training.engine.precision import Precision
+
+    if any(each.accelerator.is_tpu for each in targets):
+        compiler.require_installed()
+    replicas = strategy.create("mirrored", logical_devices=_REPLICAS)  # first: it splits the processor
+    rehearsal = stages.rehearse(experiment, dataset, replicas) if _REHEARSE.value else None
+    policy = _policy(targets[0])
+    weighed = lowering.weigh(experiment, dataset, precision=Precision(policy=policy, reason="asked for"))
+    found = []
+    for each in targets:
+        found.append(
+            stages.forecast(
+                weighed,
+                each,
+                batch=batches[each.name],
+                policy=policy,
+                timeout_s=_TIMEOUT.value,
+                cache=_cache(),
+                searches=_FIND_MAX_BATCH.value,
+            )
+        )
+        print(terminal.render([page.section(found[-1])]) + "\n", flush=True)
+    top = page.head(found, rehearsal)
+    print(terminal.render([top]))
+    if _HTML.value:
+        files.write_bytes(_HTML.value, html.page(top, map(page.section, found)).encode())
+    if _JSON.value:
+        files.write_json(_JSON.value, page.as_json(found))
+    is_good = all(each.is_good for each in found) and (rehearsal is None or rehearsal.is_good is not False)
+    return 0 if is_good else EXIT_SPEAKS_AGAINST
+
+
+def _policy(first: target_lib.Target) -> str:
+    if _PRECISION.value != "auto":
+        return _PRECISION.value
+    return "mixed_bfloat16" if first.accelerator.has_bfloat16 else "mixed_float16"
+
+
+def _batch(global_batch: int, target: target_lib.Target) -> int:
+    """The examples of a device; raises InputError where the devices do not divide the batch."""
+    batch, rest = divmod(global_batch, target.devices)
+    if rest or not batch:
+        raise InputError(
+            f"--target={target.name}",
+            received=f"{target.devices} devices for a batch of {global_batch}",
+            expected="devices that divide config.global_batch",
+            action=f"For example --config.global_batch={max(1, batch) * target.devices}.",
+        )
+    return batch
+
+
+def _cache() -> pathlib.Path | None:
+    if _CACHE.value is not None:
+        return flags_lib.local_directory("cache", _CACHE.value) if _CACHE.value else None
+    above = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(above) / "penstock" / "preflight"
+
+
+if __name__ == "__main__":
+    run_command(main, COMMAND)

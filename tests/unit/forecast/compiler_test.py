@@ -1,0 +1,77 @@
+"""The process of the compiler: what it says, and what becomes of one that hangs, dies or is missing."""
+
+import dataclasses
+import importlib.util
+import json
+import sys
+
+import pytest
+
+from pipeline.base.errors import InputError
+from pipeline.forecast import compiler
+from pipeline.forecast.compiler import ENDED, FITS, TIMED_OUT, Compiled
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Makes a shell script take the place of the compiler's process."""
+    monkeypatch.setattr(compiler, "_key", lambda program, topology: f"{topology}-key")
+
+    def made(script: str) -> None:
+        file = tmp_path / "python"
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(file))
+
+    return made
+
+
+def test_an_answer_is_kept_for_the_same_program(tmp_path, program):
+    fits = Compiled(verdict=FITS, flops=8.0, cycles={"dense": 3})
+    program(f"echo a log line; echo '{json.dumps(dataclasses.asdict(fits))}'")
+    assert compiler.compile_for(b"", "v5e:2x2", timeout_s=60, cache=tmp_path / "cache") == fits
+    program("exit 3")
+    assert compiler.compile_for(b"", "v5e:2x2", timeout_s=60, cache=tmp_path / "cache") == fits
+    assert compiler.compile_for(b"", "v6e:2x2", timeout_s=60, cache=tmp_path / "cache").verdict == ENDED
+
+
+def test_a_compiler_that_hangs_or_dies_has_a_verdict_and_is_asked_again(tmp_path, program):
+    program("exec sleep 60")
+    hung = compiler.compile_for(b"", "v5e:2x2", timeout_s=0.2, cache=tmp_path / "cache")
+    assert (hung.verdict, hung.message) == (TIMED_OUT, "no answer within 0.2 s")
+    program("echo Check failed >&2; kill -9 $$")
+    dead = compiler.compile_for(b"", "v5e:2x2", timeout_s=60, cache=tmp_path / "cache")
+    assert (dead.verdict, dead.message) == (ENDED, "signal 9: Check failed")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_missing_packages_are_named_with_what_brings_them(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"jax and libtpu not installed.*requirements/preflight\.txt"):
+        compiler.require_installed()
+
+
+@pytest.mark.parametrize(
+    ("message", "used", "limit"),
+    [
+        ("XLA:TPU compile permanent error. Used 20.5G of 15.75G hbm. Exceeded by 4.75G", 20.5, 15.75),
+        ("memory required for HLO temporaries (17.90G) exceeds available HBM (15.75G).", 17.9, 15.75),
+    ],
+)
+def test_both_forms_of_too_little_memory_are_read(message, used, limit):
+    found = compiler._MEMORY.search(message).groups()
+    assert compiler._bytes(*found[:2]) == used * 2**30
+    assert compiler._bytes(*found[2:]) == limit * 2**30
+
+
+@pytest.mark.parametrize(
+    ("operation", "scope"),
+    [
+        ("mlp_1/dense_1/MatMul", "mlp_1/dense_1"),
+        ("gradient_tape/mlp_1/dense_1/MatMul/MatMul", "mlp_1/dense_1/MatMul"),
+        ("adam_w/AssignSubVariableOp_9", "adam_w"),
+        ("Sum", "other"),
+    ],
+)
+def test_an_operation_belongs_to_its_scope(operation, scope):
+    assert compiler.layer_of(operation) == scope

@@ -1,0 +1,173 @@
+"""Lint, lowering and the search of the largest batch, against plain computations."""
+
+import dataclasses
+import inspect
+import math
+import pathlib
+import sys
+
+import keras
+import pytest
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.forecast import lint, lowering, page, stages
+from pipeline.forecast.compiler import FITS, Compiled
+from pipeline.forecast.lowering import Weighed
+from pipeline.forecast.target import targets_of
+from pipeline.training.engine.precision import Precision
+from tests.shared.parsed import parsed
+from tests.shared.small_run import small_config, write_small_dataset
+
+BFLOAT16 = Precision(policy="mixed_bfloat16", reason="asked for")
+(V5E,) = targets_of(["v5e:2x2"])
+
+
+class Product(keras.layers.Layer):
+    """Multiplies matrices of int64, which no TPU does."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        whole = tf.cast(x, tf.int64)
+        return x + tf.cast(tf.matmul(whole, whole, transpose_a=True)[0, 0], x.dtype)
+
+
+class Text(keras.layers.Layer):
+    """Makes text of numbers, which XLA does not."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x + tf.cast(tf.strings.length(tf.strings.as_string(tf.reduce_sum(x))), x.dtype)
+
+
+class Masked(keras.layers.Layer):
+    """Keeps as many numbers as the data say."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x + tf.reduce_mean(tf.boolean_mask(x, x > 0))
+
+
+class Nothing(keras.layers.Layer):
+    """Changes nothing."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x
+
+
+def network(numeric: int, outputs: int, *, layer: str = "Nothing") -> keras.Model:
+    x = keras.Input((numeric,), name="numeric")
+    hidden = keras.layers.Dense(64, activation="relu", name="hidden")(x)
+    hidden = getattr(sys.modules[__name__], layer)(dtype="float32")(hidden)
+    return keras.Model(x, keras.layers.Dense(outputs, dtype="float32", name="logits")(hidden))
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory) -> Dataset:
+    return write_small_dataset(tmp_path_factory.mktemp("data") / "tiny")
+
+
+def weighed(dataset: Dataset, layer: str = "Nothing") -> Weighed:
+    config = small_config()
+    config.train.micro_batches = 1
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:network", "layer": layer}
+    return lowering.weigh(parsed(config), dataset, precision=BFLOAT16)
+
+
+@pytest.fixture(scope="module")
+def plain(dataset) -> Weighed:
+    return weighed(dataset)
+
+
+def test_sizes_and_operations_are_those_of_the_formula(plain):
+    found = plain
+    weights = 2 * 64 + 64 + 64 * 1 + 1  # of two numbers, in float32
+    assert found.weights == 4 * weights
+    assert found.averages == 4 * weights
+    assert found.optimizer >= 2 * 4 * weights  # both moments of AdamW
+    assert found.flops == 3 * 2 * (2 * 64 + 64 * 1)
+    by_name = {layer.name: layer for layer in found.layers}
+    assert (by_name["hidden"].weights, by_name["hidden"].outputs) == (4 * (2 * 64 + 64), 2 * 64)
+    assert found.program(8).content
+
+
+@pytest.mark.parametrize(
+    ("layer", "what", "line"),
+    [("Product", "a product of int64 matrices", "tf.matmul"), ("Text", "AsString", "as_string")],
+)
+def test_what_does_not_compile_is_named_with_its_line(dataset, layer, what, line):
+    source, first = inspect.getsourcelines(getattr(sys.modules[__name__], layer))
+    at = first + next(number for number, text in enumerate(source) if line in text)
+    with pytest.raises(InputError) as raised:
+        weighed(dataset, layer).program(8)
+    assert what in str(raised.value)
+    assert f"{pathlib.Path(__file__).name}, line {at}, in call" in str(raised.value)
+
+
+def test_results_of_a_size_that_the_data_give_are_noted(dataset, plain):
+    (finding,) = weighed(dataset, "Masked").program(8).findings
+    assert "Where" in finding.text and "in call" in finding.text
+    assert not plain.program(8).findings
+
+
+def test_padding_is_counted(plain):
+    found = [str(each) for each in lint.findings(plain, V5E, batch=10, policy="mixed_bfloat16")]
+    waste = 1 - 2 * 64 / (8 * 128)  # of the kernel 2 × 64
+    assert any(f"hidden/kernel 2×64: {100 * waste:.1f}" in each for each in found)
+    assert any("10 examples a device are padded to 16: 37.5" in each for each in found)
+    assert not any(
+        "padded" in str(each) for each in lint.findings(plain, V5E, batch=16, policy="mixed_bfloat16")
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "policy", "words"),
+    [
+        ("t4:1", "mixed_bfloat16", "does not compute bfloat16"),
+        ("v5e:2x2", "float32", "multiplies float32"),
+        ("v5e:2x2", "mixed_float16", "no float16"),
+    ],
+)
+def test_formats_that_a_chip_lacks_are_noted(plain, target, policy, words):
+    (asked,) = targets_of([target])
+    found = [str(each) for each in lint.findings(plain, asked, batch=16, policy=policy)]
+    assert any(words in each for each in found)
+
+
+@pytest.mark.parametrize("limit", [7, 8, 9, 100, 1_000, 4_097, 65_535])
+@pytest.mark.parametrize("first", [1, 8, 64, 100_000])
+def test_the_largest_batch_fits_and_one_step_more_does_not(first, limit):
+    tried = []
+
+    def fits(batch: int) -> bool:
+        tried.append(batch)
+        return batch <= limit
+
+    found = stages.largest_batch(first, fits)
+    assert found == 0 if limit < 8 else 8 <= found <= limit < found + stages.step_of(found)
+    assert len(tried) < 40
+
+
+def test_cycles_are_of_layers_and_the_band_of_both_estimates(plain):
+    compiled = Compiled(
+        verdict=FITS,
+        flops=197e9,
+        accessed_bytes=819e5,
+        cycles={"network_1/hidden_3": 600_000, "network/logits": 900_000, "adam_w": 1_500_000},
+    )
+    band = stages._band(compiled, V5E)
+    assert math.isclose(band.low, 1e-3)  # arithmetic takes longer than the memory's 0.1 ms
+    assert math.isclose(band.high, 3e6 / 1.5e9)
+    forecast = stages.Forecast(target=V5E, batch=8, stages=(), weighed=plain, compiled=compiled, band=band)
+    assert stages.by_layer(forecast, most=3) == [("adam_w", 0.5), ("logits", 0.3), ("hidden", 0.2)]
+    assert page.utilisation(forecast) == "50.0% to 100.0%"
+    assert page.time(band) == "1 ms to 2 ms"
+
+
+def test_a_gpu_without_room_is_said_with_what_takes_it(plain):
+    (asked,) = targets_of(["l4:1"])
+    subject = plain
+    huge = dataclasses.replace(subject, weights=int(30e9))
+    found = stages.forecast(huge, asked, batch=8, policy="mixed_bfloat16", timeout_s=1, cache=None)
+    assert found.used_bytes > found.available_bytes
+    assert "may not fit" in found.stages[-1].verdict
+    assert any("Always there: weights 27.9 GiB" in each.text for each in found.stages[-1].findings)
