@@ -79,7 +79,8 @@ def _trained(dataset: pathlib.Path, workdir: pathlib.Path, **settings: object) -
     keras.utils.clear_session(free_memory=False)  # layers are named as in a process of its own
     config = mnist_resnet.get_config()
     config.model.widths, config.augmentation.rotate_degrees = (8, 16, 32), 0.0
-    config.global_batch, config.optimizer.ema, config.optimizer.warmup_part = 50, 0.0, 0.1
+    config.global_batch, config.optimizer.ema = 50, 0.0
+    config.optimizer.warmup_steps, config.optimizer.warmup_part = 0, 0.1
     config.update_from_flattened_dict(settings)
     request = Request(
         experiment=parse(as_json(config.to_dict())),

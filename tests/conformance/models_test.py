@@ -1,6 +1,7 @@
 """Every registered model: what the training loop, its checkpoints and the export take for granted.
 
-A new model needs an entry in SMALL: arguments that build it small, and inputs of five examples for it.
+A new model needs an entry in SMALL: arguments that build it small, inputs of five examples for it, and the
+number of parameters that it should have.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from models.registry import MODELS
+from pipeline.training.engine.replicas import adapt_to_replicas
 
 OUTPUTS = 3
 EXAMPLES = 5
@@ -23,11 +25,14 @@ POLICIES = ("float32", "mixed_bfloat16")
 class Small:
     """Keyword arguments of a model's function but `outputs`, and inputs, each [EXAMPLES, …].
 
-    `places`: sizes of the logits between the examples and the outputs.
+    `parameters`: numbers that are trained, layer by layer, by hand. `places`: sizes of the logits between the
+    examples and the outputs. `is_dear`: so many layers that the quick tests leave it out.
     """
 
     arguments: Mapping[str, object]
     inputs: Mapping[str, np.ndarray]
+    parameters: int
+    is_dear: bool = False
     places: tuple[int, ...] = ()
 
 
