@@ -1,10 +1,10 @@
 """A vision transformer: an image is a row of patches, and each patch sees all others.
 
 Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", in the plainer form of Beyer, Zhai & Kolesnikov
-2022, "Better plain ViT baselines for ImageNet-1k": fixed positions of sines and cosines in two dimensions, and
-one linear layer, which begins at 0, on the mean of all patches; no class token. Blocks are pre-norm, with
-biases, layer normalization and GELU. They are made of Keras's own layers: `Block` of models/transformer.py has
-other parameters (no biases, root mean square normalization, rotary positions). Keras (3.15) computes the
+2022, "Better plain ViT baselines for ImageNet-1k": fixed positions of sines and cosines in two dimensions,
+and one linear layer, which begins at 0, on the mean of all patches; no class token. Blocks are pre-norm, with
+biases, layer normalization and GELU. They are made of Keras's own layers: `Block` of models/transformer.py
+has other parameters (no biases, root mean square normalization, rotary positions). Keras (3.15) computes the
 softmax of attention in float32 under every precision policy, as long as no dropout is applied to its weights;
 a test holds this.
 
