@@ -204,30 +204,25 @@ def test_a_model_that_has_learned_nothing_guesses(name):
     assert loss == pytest.approx(math.log(OUTPUTS), abs=0.5)
 
 
-def gradients(model: keras.Model, batch: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(batch, training=True) ** 2)
-    return tape.gradient(loss, model.trainable_variables)
-
-
 def test_the_gradient_reaches_every_trainable_variable(name):
     model = build(name)
-    found = gradients(model, inputs(name))
-    for variable, gradient in zip(model.trainable_variables, found, strict=True):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(inputs(name), training=True) ** 2)
+    for variable, gradient in zip(
+        model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
+    ):
         assert gradient is not None, variable.path
         assert np.any(tf.convert_to_tensor(gradient)), variable.path
 
 
-def test_xla_computes_the_same_gradients(name):
+@pytest.mark.slow  # XLA takes ten times as long to compile a model as TensorFlow takes to trace it
+def test_xla_computes_the_same_logits(name):
     model = build(name)
     compiled, usual = (
-        tf.function(
-            lambda: [tf.convert_to_tensor(each) for each in gradients(model, inputs(name))], jit_compile=on
-        )
-        for on in (True, False)
+        tf.function(lambda: model(inputs(name), training=True), jit_compile=on) for on in (True, False)
     )
-    for ours, expected in zip(compiled(), usual(), strict=True):
-        np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+    expected = usual()
+    np.testing.assert_allclose(compiled(), expected, atol=1e-4 * np.abs(expected).max())
 
 
 def test_a_checkpoint_restores_the_same_outputs(name, policy, tmp_path):
