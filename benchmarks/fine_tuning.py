@@ -7,7 +7,7 @@ and from the first run's weights, with its backbone frozen for a third of the st
 Accuracy is that of the 4,861 test images of these digits. docs/training.md explains the keys of the config.
 --json writes {way: [accuracy of each seed]}. What is done is not done again.
 
-Hardware: any. Duration: about 3 minutes of CPU time. Needs 100 MB in --scratch.
+Hardware: any. Duration: about 4 minutes of CPU time. Needs 100 MB in --scratch.
 """
 
 import json

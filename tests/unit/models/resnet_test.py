@@ -118,7 +118,7 @@ def test_a_block_begins_as_its_shortcut():
 
 
 def test_a_strided_convolution_is_padded_as_published():
-    """Zeros stand before an image of even size, too: its first window has 2 x 2 pixels, its last one 3 x 3."""
+    """Zeros stand before an image of even size, too: its first window has 2x2 pixels, its last one 3x3."""
     model = of_floats(image_shape=(8, 8, 1), stem_stride=2)
     stem = next(each for each in model.layers if isinstance(each, keras.layers.Conv2D))
     stem.kernel.assign(np.ones(stem.kernel.shape))
