@@ -1,10 +1,9 @@
 """The targets of the training benchmark: which costs are compared, and their highest ratio."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 LONGEST = 32  # steps a loop
-DEAR = {"resnet": 5, "resnet18": 80, "transformer": 5}  # workloads that take a part of the others' steps
 TORCH = "torch"  # the subject that has an environment of its own
 
 
@@ -43,23 +42,14 @@ TARGETS = (
     _pair("wide_deep", LONGEST, 0.95),
     _pair("wide_deep", 1, 1.10),
     _pair("resnet", LONGEST, 1.05),
-    _pair("resnet18", 4, 1.05),
-    _pair("transformer", LONGEST, 1.05),
-    _pair("tabular", LONGEST, 0.95),
     Target(case=_FED, beside=dataclasses.replace(_FED, constant=True), limit=1.10),
 )
 
 
-def steps(case: Case, *, loops: int) -> int:
-    """Steps of a measurement, of whole loops."""
-    fewer = LONGEST * loops // DEAR.get(case.workload, 1)
-    return max(1, fewer // case.steps_per_loop) * case.steps_per_loop
-
-
-def cases(workloads: Sequence[str], *, torch: Collection[str] = ()) -> list[Case]:
-    """What the targets of these workloads compare, each once; of those in `torch` its loop, too."""
+def cases(workloads: Sequence[str], *, torch: bool = False) -> list[Case]:
+    """What the targets of these workloads compare, each once; with `torch` its loop, too."""
     both = [case for target in TARGETS for case in (target.case, target.beside)]
-    peers = [Case(workload=name, subject=TORCH, steps_per_loop=1) for name in workloads if name in torch]
+    peers = [Case(workload=name, subject=TORCH, steps_per_loop=1) for name in workloads if torch]
     return [*dict.fromkeys(case for case in both if case.workload in workloads), *peers]
 
 

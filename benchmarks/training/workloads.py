@@ -1,11 +1,11 @@
-"""Models with their batches: wide & deep on blocks of a table like Adult, ResNets on pictures, text."""
+"""Models with their batches: wide & deep on blocks of a table like Adult, a small ResNet on pictures."""
 
 import csv
 import dataclasses
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
@@ -13,8 +13,7 @@ import tensorflow as tf
 from ml_collections import ConfigDict
 
 from models.registry import MODELS
-from pipeline.configs import adult_wide_deep, language_model, mnist_resnet
-from pipeline.configs import tabular as tabular_config
+from pipeline.configs import adult_wide_deep, mnist_resnet
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.preprocessing.preprocess import ModelInputs
@@ -22,7 +21,7 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import defaults, optimizer
+from pipeline.training.experiment import optimizer
 from pipeline.training.experiment.config import parse
 from pipeline.training.experiment.model import build_model
 from pipeline.training.experiment.optimizer import WarmedUp
@@ -33,8 +32,6 @@ from pipeline.training.tasks.registry import TASKS
 from pipeline.training.tasks.task import Task
 
 _ROWS = 65_536
-_PICTURES = 4_096
-_TEXTS, _LENGTH, _BYTES = 2_048, 128, 256
 _SIZES = {
     "workclass": 9,
     "education": 16,
@@ -72,28 +69,12 @@ class Workload:
 
 def wide_deep(folder: pathlib.Path) -> Workload:
     """On blocks in `folder`, with the config of Adult, in float32."""
-    dataset = _table(folder / "adult_like")
-    workload, cardinalities = _on_table("wide_deep", adult_wide_deep.get_config(), dataset)
     config = adult_wide_deep.get_config()
-    offsets = [sum(cardinalities[:column]) for column in range(len(cardinalities))]
-    torch = _of_torch(config, offsets=offsets, dropout=config.model.dropout)
-    return dataclasses.replace(workload, torch=torch)
-
-
-def tabular(folder: pathlib.Path) -> Workload:
-    """On such blocks, with the config of any table, which the rows have completed."""
-    dataset = _table(folder / "any_table")
-    values = defaults.resolve(tabular_config.get_config().to_dict(), dataset).values
-    return _on_table("tabular", ConfigDict(values), dataset)[0]
-
-
-def _on_table(name: str, config: ConfigDict, dataset: Dataset) -> tuple[Workload, Sequence[int]]:
-    """Returns the workload, and how many ids each category has."""
     config.train.steps = _STEPS
     request = Request(
         experiment=parse(config.to_dict()),
-        dataset=dataset,
-        workdir=dataset.directory.with_suffix(".run"),
+        dataset=_table(folder / "adult_like"),
+        workdir=folder / "run",
         strategy="one_device",
         precision="float32",
     )
@@ -102,8 +83,9 @@ def _on_table(name: str, config: ConfigDict, dataset: Dataset) -> tuple[Workload
     distributed = tf.distribute.InputContext(
         num_input_pipelines=1, input_pipeline_id=0, num_replicas_in_sync=1
     )
-    workload = Workload(
-        name=name,
+    cardinalities = run.preprocess.inputs.cardinalities
+    return Workload(
+        name="wide_deep",
         model=lambda: _wide_deep(config, setup.dataset, run.preprocess.inputs),
         optimizer=lambda: _of_keras(config),
         batches=parts.host_batches(run, 0, distributed),
@@ -111,8 +93,12 @@ def _on_table(name: str, config: ConfigDict, dataset: Dataset) -> tuple[Workload
         loss=keras.losses.BinaryCrossentropy(from_logits=True),
         accuracy=keras.metrics.BinaryAccuracy(threshold=0.0),
         global_batch=config.global_batch,
+        torch=_of_torch(
+            config,
+            offsets=[sum(cardinalities[:column]) for column in range(len(cardinalities))],
+            dropout=config.model.dropout,
+        ),
     )
-    return workload, run.preprocess.inputs.cardinalities
 
 
 def _wide_deep(config: ConfigDict, dataset: Dataset, inputs: ModelInputs) -> keras.Model:
@@ -126,79 +112,28 @@ def resnet(folder: pathlib.Path) -> Workload:
     """On 4,096 random pictures of 28 x 28, with the config of MNIST, in float32."""
     del folder
     config = mnist_resnet.get_config()
-    torch = _of_torch(config, widths=config.model.widths, stem_stride=config.model.stem_stride)
-    return _on_pictures(config, shape=(28, 28, 1), torch=torch)
-
-
-def resnet18(folder: pathlib.Path) -> Workload:
-    """On 4,096 random pictures of 32 x 32 in colour, batches of 64, in float32."""
-    del folder
-    config = mnist_resnet.get_config()
-    config.global_batch, config.model = 64, {"name": "resnet18"}
-    return _on_pictures(config, shape=(32, 32, 3))
-
-
-def _on_pictures(
-    config: ConfigDict, *, shape: tuple[int, int, int], torch: Mapping[str, object] | None = None
-) -> Workload:
     draw = np.random.default_rng(0)
-    pictures = {"image": draw.integers(0, 256, (_PICTURES, *shape)).astype(np.uint8)}
-    labels = draw.integers(0, 10, _PICTURES).astype(np.int32)
-    options = {key: value for key, value in config.model.items() if key != "name"}
-    options |= {"image_shape": shape, "image_rescaling": (1 / 255, 0.0), "outputs": 10}
+    pictures = {"image": draw.integers(0, 256, (4_096, 28, 28, 1)).astype(np.uint8)}
+    labels = draw.integers(0, 10, 4_096).astype(np.int32)
+    examples = tf.data.Dataset.from_tensor_slices((pictures, labels)).cache().repeat()
+    batches = examples.batch(config.global_batch, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
     return Workload(
-        name=config.model.name,
-        model=lambda: _with_optimizer(MODELS[config.model.name](**options), config),
+        name="resnet",
+        model=lambda: _resnet(config),
         optimizer=lambda: _of_keras(config),
-        batches=_in_memory((pictures, labels), config),
+        batches=batches,
         task=TASKS["multiclass"],
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         accuracy=keras.metrics.SparseCategoricalAccuracy(),
         global_batch=config.global_batch,
-        torch=torch or {},
+        torch=_of_torch(config, widths=config.model.widths, stem_stride=config.model.stem_stride),
     )
 
 
-def transformer(folder: pathlib.Path) -> Workload:
-    """On rows of 128 random bytes, with the config of language models but AdamW, in float32."""
-    del folder
-    config = language_model.get_config()
-    config.optimizer.name = "adamw"
-    tokens = np.random.default_rng(0).integers(0, _BYTES, (_TEXTS, _LENGTH)).astype(np.int32)
-    labels = np.where(np.arange(_LENGTH) > 0, tokens, -1).astype(np.int32)  # the first one is not predicted
-    inputs = {"tokens": tokens + 1, "segments": np.ones_like(tokens)}
+def _resnet(config: ConfigDict) -> keras.Model:
     options = {key: value for key, value in config.model.items() if key != "name"}
-    options |= {"sequences": {"tokens": (_LENGTH, _BYTES + 1), "segments": (_LENGTH, 2)}, "outputs": _BYTES}
-    return Workload(
-        name="transformer",
-        model=lambda: _with_optimizer(MODELS["transformer"](**options), config),
-        optimizer=lambda: _of_keras(config),
-        batches=_in_memory((inputs, labels), config),
-        task=TASKS["next_token"],
-        loss=_NextTokenLoss(),
-        accuracy=_NextTokenAccuracy(),
-        global_batch=config.global_batch,
-    )
-
-
-class _NextTokenLoss(keras.losses.Loss):
-    """The task's: Keras has no loss of the place after each."""
-
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        return TASKS["next_token"].losses(tf.cast(y_true, tf.int32), y_pred)
-
-
-class _NextTokenAccuracy(keras.metrics.MeanMetricWrapper):
-    def __init__(self, name: str = "accuracy", dtype: str | None = None) -> None:
-        super().__init__(lambda y, z: TASKS["next_token"].hits(tf.cast(y, tf.int32), z), name, dtype)
-
-    def get_config(self) -> dict:
-        return {"name": self.name}
-
-
-def _in_memory(examples: tuple, config: ConfigDict) -> tf.data.Dataset:
-    endless = tf.data.Dataset.from_tensor_slices(examples).cache().repeat()
-    return endless.batch(config.global_batch, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+    model = MODELS["resnet"](image_shape=(28, 28, 1), outputs=10, image_rescaling=(1 / 255, 0.0), **options)
+    return _with_optimizer(model, config)
 
 
 def _with_optimizer(model: keras.Model, config: ConfigDict) -> keras.Model:
