@@ -4,12 +4,16 @@ from collections.abc import Callable, Mapping
 
 import keras
 
-from models.resnet import resnet
+from models.resnet import resnet, resnet18, resnet50
 from models.transformer import transformer
+from models.vit import vit
 from models.wide_deep import wide_deep
 
 MODELS: Mapping[str, Callable[..., keras.Model]] = {
     "resnet": resnet,
+    "resnet18": resnet18,
+    "resnet50": resnet50,
     "transformer": transformer,
+    "vit": vit,
     "wide_deep": wide_deep,
 }

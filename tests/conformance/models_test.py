@@ -1,9 +1,11 @@
 """Every registered model: what the training loop, its checkpoints and the export take for granted.
 
-A new model needs an entry in SMALL: arguments that build it small, and inputs of five examples for it.
+A new model needs an entry in SMALL: arguments that build it small, inputs of five examples for it, and the
+number of parameters that it should have.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 
 import keras
@@ -12,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from models.registry import MODELS
+from pipeline.training.engine.replicas import adapt_to_replicas
 
 OUTPUTS = 3
 EXAMPLES = 5
@@ -23,23 +26,61 @@ POLICIES = ("float32", "mixed_bfloat16")
 class Small:
     """Keyword arguments of a model's function but `outputs`, and inputs, each [EXAMPLES, …].
 
-    `places`: sizes of the logits between the examples and the outputs.
+    `parameters`: numbers that are trained, layer by layer, by hand. `places`: sizes of the logits between the
+    examples and the outputs. `is_dear`: so many layers that the quick tests leave it out.
     """
 
     arguments: Mapping[str, object]
     inputs: Mapping[str, np.ndarray]
+    parameters: int
+    is_dear: bool = False
     places: tuple[int, ...] = ()
+
+
+IMAGE = {"image_shape": (8, 8, 1), "image_rescaling": (1 / 127.5, -1.0)}
+IMAGES = {"image": DRAW.integers(0, 256, (EXAMPLES, 8, 8, 1)).astype("uint8")}
+
+
+def plain(inputs: int, width: int) -> int:
+    """Parameters of a block of two 3x3 convolutions with two numbers a channel of each normalization."""
+    shortcut = inputs * width + 2 * width if inputs != width else 0
+    return 9 * inputs * width + 2 * width + 9 * width**2 + 2 * width + shortcut
+
+
+def bottlenecks(inputs: int, width: int, count: int) -> int:
+    """The same of a stage of bottlenecks, 1x1, 3x3 and 1x1 to four times the width."""
+    inner, wide = 2 * width + 9 * width**2 + 2 * width, width * 4 * width + 2 * 4 * width
+    first = inputs * width + inner + wide + inputs * 4 * width + 2 * 4 * width
+    return first + (count - 1) * (4 * width * width + inner + wide)
 
 
 SMALL = {
     "resnet": Small(
-        arguments={
-            "image_shape": (8, 8, 1),
-            "image_rescaling": (1 / 127.5, -1.0),
-            "widths": (4, 6),
-            "blocks_per_stage": 1,
-        },
-        inputs={"image": DRAW.integers(0, 256, (EXAMPLES, 8, 8, 1)).astype("uint8")},
+        arguments={**IMAGE, "widths": (4, 6), "blocks_per_stage": 1},
+        inputs=IMAGES,
+        # stem; one block a stage: norm, 3x3, norm, 3x3, and 1x1 where the width changes; norm; logits
+        parameters=9 * 4
+        + (2 * 4 + 9 * 4 * 4 + 2 * 4 + 9 * 4 * 4)
+        + (2 * 4 + 4 * 6 + 9 * 4 * 6 + 2 * 6 + 9 * 6 * 6)
+        + 2 * 6
+        + (6 * 3 + 3),
+    ),
+    "resnet18": Small(
+        arguments={**IMAGE, "width": 2},
+        inputs=IMAGES,
+        parameters=(9 * 2 + 2 * 2)
+        + sum(plain(*each) for each in ((2, 2), (2, 4), (4, 8), (8, 16)))
+        + sum(plain(each, each) for each in (2, 4, 8, 16))
+        + (16 * 3 + 3),
+        is_dear=True,
+    ),
+    "resnet50": Small(
+        arguments={**IMAGE, "width": 2},
+        inputs=IMAGES,
+        parameters=(9 * 2 + 2 * 2)
+        + sum(bottlenecks(*each) for each in ((2, 2, 3), (8, 4, 4), (16, 8, 6), (32, 16, 3)))
+        + (64 * 3 + 3),
+        is_dear=True,
     ),
     "transformer": Small(
         arguments={
@@ -54,7 +95,18 @@ SMALL = {
             "tokens": DRAW.integers(0, OUTPUTS + 1, (EXAMPLES, 6)).astype("int32"),
             "segments": np.tile(np.array([2, 2, 2, 3, 3, 1], "int32"), (EXAMPLES, 1)),
         },
+        # table; two blocks: norm, queries, keys and values, their norms, output, norm, up and down; norm
+        parameters=4 * 8 + 2 * (8 + 8 * 8 + 2 * (8 * 4) + 2 * 4 + 8 * 8 + 8 + 2 * (8 * 16)) + 8,
         places=(6,),
+    ),
+    "vit": Small(
+        arguments={**IMAGE, "patch": 4, "width": 8, "depth": 2, "heads": 2, "expansion": 2},
+        inputs=IMAGES,
+        # patches; two blocks: norm, queries, keys, values and output, norm, up and down; norm; logits
+        parameters=(4 * 4 * 8 + 8)
+        + 2 * (2 * 8 + 4 * (8 * 8 + 8) + 2 * 8 + (8 * 16 + 16) + (16 * 8 + 8))
+        + 2 * 8
+        + (8 * 3 + 3),
     ),
     "wide_deep": Small(
         arguments={
@@ -70,11 +122,25 @@ SMALL = {
             "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
             "words": DRAW.integers(0, 10, (EXAMPLES, 4)).astype("int32"),
         },
+        # wide: numbers, categories; frequencies; embeddings of categories, of words; hidden; deep
+        parameters=2 * 3
+        + 7 * 3
+        + 2 * 8
+        + 7 * 2
+        + 10 * 2
+        + ((2 * (1 + 2 * 8) + 2 * 2 + 2) * 8 + 8)
+        + (8 * 3 + 3),
     ),
 }
 
 
-@pytest.fixture(params=MODELS)
+def models() -> list:
+    """Names of all models, of which the dear ones are marked slow."""
+    dear = {name for name in SMALL if SMALL[name].is_dear}
+    return [pytest.param(name, marks=pytest.mark.slow) if name in dear else name for name in MODELS]
+
+
+@pytest.fixture(params=models())
 def name(request: pytest.FixtureRequest) -> str:
     assert request.param in SMALL, f"model '{request.param}' has no entry in SMALL of this test"
     return request.param
@@ -87,9 +153,20 @@ def policy(request: pytest.FixtureRequest):
     keras.config.set_dtype_policy("float32")
 
 
-def build(name: str, *, seed: int = 0) -> keras.Model:
-    keras.utils.set_random_seed(seed)
+def untrained(name: str) -> keras.Model:
+    keras.utils.set_random_seed(0)
     return MODELS[name](outputs=OUTPUTS, **SMALL[name].arguments)
+
+
+def build(name: str, *, seed: int = 0) -> keras.Model:
+    """A model that has learned something, so that each weight counts: some begin at 0."""
+    model, draw = untrained(name), np.random.default_rng(seed)
+    for variable in model.trainable_variables:
+        variable.assign(variable + 0.1 * draw.normal(size=variable.shape))
+    for variable in model.non_trainable_variables:
+        if variable.path.endswith(("moving_mean", "moving_variance")):
+            variable.assign(variable + draw.uniform(0.0, 0.2, variable.shape))
+    return model
 
 
 def inputs(name: str, examples: int = EXAMPLES) -> dict[str, tf.Tensor]:
@@ -114,11 +191,21 @@ def test_an_example_does_not_depend_on_its_batch(name):
     np.testing.assert_allclose(model(inputs(name))[:1], model(inputs(name, 1)), atol=1e-5)
 
 
+def test_as_many_parameters_as_by_hand(name):
+    model = untrained(name)
+    assert sum(math.prod(each.shape) for each in model.trainable_variables) == SMALL[name].parameters
+
+
+def test_a_model_that_has_learned_nothing_guesses(name):
+    logits = np.asarray(untrained(name)(inputs(name), training=False)).reshape(-1, OUTPUTS)
+    labels = np.arange(len(logits)) % OUTPUTS
+    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    loss = -np.log(chances[np.arange(len(logits)), labels]).mean()
+    assert loss == pytest.approx(math.log(OUTPUTS), abs=0.5)
+
+
 def test_the_gradient_reaches_every_trainable_variable(name):
     model = build(name)
-    # Some variables begin at 0 and keep others' gradients from the first step away.
-    for variable in model.trainable_variables:
-        variable.assign(variable + 0.1 * DRAW.normal(size=variable.shape))
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model(inputs(name), training=True) ** 2)
     for variable, gradient in zip(
@@ -126,6 +213,16 @@ def test_the_gradient_reaches_every_trainable_variable(name):
     ):
         assert gradient is not None, variable.path
         assert np.any(tf.convert_to_tensor(gradient)), variable.path
+
+
+@pytest.mark.slow  # XLA takes ten times as long to compile a model as TensorFlow takes to trace it
+def test_xla_computes_the_same_logits(name):
+    model = build(name)
+    compiled, usual = (
+        tf.function(lambda: model(inputs(name), training=True), jit_compile=on) for on in (True, False)
+    )
+    expected = usual()
+    np.testing.assert_allclose(compiled(), expected, atol=1e-4 * np.abs(expected).max())
 
 
 def test_a_checkpoint_restores_the_same_outputs(name, policy, tmp_path):
@@ -159,7 +256,8 @@ def test_an_export_serves_the_same_outputs(name, policy, tmp_path):
 def trained(name: str, strategy: tf.distribute.Strategy) -> list[np.ndarray]:
     """Weights after one step of gradient descent over four examples."""
     with strategy.scope():
-        model, optimizer = build(name), keras.optimizers.SGD(0.1)
+        model, optimizer = build(name), keras.optimizers.SGD(0.01)
+        adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
         optimizer.build(model.trainable_variables)
     batches = strategy.experimental_distribute_dataset(
         tf.data.Dataset.from_tensors(inputs(name, 4)).rebatch(4)

@@ -8,9 +8,17 @@ import pytest
 
 from pipeline.base.errors import InputError
 from pipeline.base.values import value_at
-from pipeline.configs import adult_wide_deep, base, digits_resnet, mnist_resnet, tabular, taxi_wide_deep
+from pipeline.configs import (
+    adult_wide_deep,
+    base,
+    digits_resnet,
+    image_classification,
+    mnist_resnet,
+    tabular,
+    taxi_wide_deep,
+)
 from pipeline.data.dataset.manifest import Dataset, Manifest, Shard
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema, SplitBy
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import defaults
@@ -130,6 +138,55 @@ def test_a_small_table_has_no_sines(rows, frequencies):
     assert defaults.by_rows(values, rows=rows, is_validated=True)["model.frequencies"] == frequencies
     values["model"]["frequencies"] = 3
     assert "model.frequencies" not in defaults.by_rows(values, rows=rows, is_validated=True)
+
+
+def pictures(height: int, width: int) -> Dataset:
+    dataset, image = of_sizes(train=2_000, validation=50), Image(name="image", height=height, width=width)
+    schema = dataclasses.replace(SCHEMA, features=(image, *SCHEMA.features))
+    return dataclasses.replace(dataset, schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "widths", "blocks", "stem"),
+    [
+        (8, 8, (32, 64), 1, 1),
+        (15, 400, (32, 64), 1, 1),
+        (16, 16, (32, 64, 128), 1, 2),
+        (63, 64, (32, 64, 128), 1, 2),
+        (64, 64, (32, 64, 128, 256), 2, 2),
+        (480, 96, (32, 64, 128, 256), 2, 4),
+        (0, 0, (32, 64, 128, 256), 2, 4),  # of sizes that vary: refused later, where none is given
+    ],
+)
+def test_the_images_decide_the_network(height, width, widths, blocks, stem):
+    resolved = resolve(image_classification.get_config().to_dict(), pictures(height, width))
+    model = resolved.values["model"]
+    assert (model["widths"], model["blocks_per_stage"], model["stem_stride"]) == (widths, blocks, stem)
+    channels = ", ".join(map(str, widths))
+    assert f"stages of {channels} channels, blocks in each: {blocks}, stem stride {stem}" in resolved.lines[0]
+    again = resolve(json.loads(json.dumps(resolved.values)), pictures(height, width))
+    assert again.lines == ()
+
+
+def test_the_size_that_images_are_resized_to_counts():
+    values = image_classification.get_config().to_dict()
+    resolved = resolve({**values, "image_size": (20, 24)}, pictures(480, 640))
+    assert resolved.values["model"]["widths"] == (32, 64, 128)
+
+
+def test_what_a_user_says_of_the_network_stays():
+    values = image_classification.get_config().to_dict()
+    model = {**values["model"], "widths": (4, 8), "stem_stride": 1}
+    resolved = resolve({**values, "model": model}, pictures(28, 28)).values["model"]
+    assert (resolved["widths"], resolved["blocks_per_stage"], resolved["stem_stride"]) == ((4, 8), 1, 1)
+    other = resolve({**values, "model": {"name": "resnet18"}}, pictures(28, 28))
+    assert other.values["model"] == {"name": "resnet18"}
+
+
+def test_a_run_that_begins_with_another_has_its_network():
+    first = resolve(image_classification.get_config().to_dict(), pictures(28, 28)).values
+    larger = resolve(image_classification.get_config().to_dict(), pictures(64, 64), begins_with=first).values
+    assert larger["model"] == first["model"]
 
 
 def test_a_window_that_grows_goes_on_with_the_shapes_of_its_champion():
