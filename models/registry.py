@@ -5,11 +5,15 @@ from collections.abc import Callable, Mapping
 import keras
 
 from models.resnet import resnet
+from models.sequence_recommender import sequence_recommender
 from models.transformer import transformer
+from models.two_tower import two_tower
 from models.wide_deep import wide_deep
 
 MODELS: Mapping[str, Callable[..., keras.Model]] = {
     "resnet": resnet,
+    "sequence_recommender": sequence_recommender,
     "transformer": transformer,
+    "two_tower": two_tower,
     "wide_deep": wide_deep,
 }

@@ -41,6 +41,22 @@ SMALL = {
         },
         inputs={"image": DRAW.integers(0, 256, (EXAMPLES, 8, 8, 1)).astype("uint8")},
     ),
+    "sequence_recommender": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "sequences": {"bought": (3, OUTPUTS + 2)},
+            "of_items": ("bought",),
+            "size": 8,
+            "depth": 2,
+            "dropout": 0.0,
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+            "bought": np.array([[2, 3, 0], [4, 1, 2], [0, 0, 0], [3, 3, 4], [4, 0, 0]], "int32"),
+        },
+    ),
     "transformer": Small(
         arguments={
             "sequences": {"tokens": (6, OUTPUTS + 1), "segments": (6, 8)},
@@ -55,6 +71,21 @@ SMALL = {
             "segments": np.tile(np.array([2, 2, 2, 3, 3, 1], "int32"), (EXAMPLES, 1)),
         },
         places=(6,),
+    ),
+    "two_tower": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "sequences": {"bought": (3, OUTPUTS + 2)},
+            "of_items": ("bought",),
+            "size": 4,
+            "hidden": (8,),
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+            "bought": np.array([[2, 3, 0], [4, 1, 2], [0, 0, 0], [3, 3, 4], [4, 0, 0]], "int32"),
+        },
     ),
     "wide_deep": Small(
         arguments={
