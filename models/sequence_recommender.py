@@ -32,6 +32,7 @@ def sequence_recommender(
     expansion: int = 4,
     embedding: int = 16,
     frequencies: int = 0,
+    hidden: Sequence[int] = (),
     dropout: float = 0.1,
     k: int = 10,
     negatives: Negatives = "auto",
@@ -51,7 +52,8 @@ def sequence_recommender(
       expansion: hidden units of a block's perceptron, times the size.
       embedding: size of another id's embedding.
       frequencies: periodic features of each number; 0: the numbers alone.
-      dropout: fraction of what a block adds that is dropped in training.
+      hidden: units of each hidden layer between the history's vector, with what is beside it, and the query.
+      dropout: fraction of what a block adds, and of each hidden layer, that is dropped in training.
       k, negatives, log_q, temperature: see Items.
 
     Returns:
@@ -95,7 +97,7 @@ def sequence_recommender(
             tables=shared,
         )
     ]
-    query = query_vector([x, *(found for _, found in others)], size=size, hidden=(), dropout=0.0)
+    query = query_vector([x, *(found for _, found in others)], size=size, hidden=hidden, dropout=dropout)
     inputs = [*(tensor for tensor, _ in others), listed]
     return keras.Model(inputs, items(query), name="sequence_recommender")
 
