@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 import keras
 
 from models.resnet import resnet, resnet18, resnet50
+from models.sequence_recommender import sequence_recommender
 from models.transformer import transformer
+from models.two_tower import two_tower
 from models.vit import vit
 from models.wide_deep import wide_deep
 
@@ -13,7 +15,9 @@ MODELS: Mapping[str, Callable[..., keras.Model]] = {
     "resnet": resnet,
     "resnet18": resnet18,
     "resnet50": resnet50,
+    "sequence_recommender": sequence_recommender,
     "transformer": transformer,
+    "two_tower": two_tower,
     "vit": vit,
     "wide_deep": wide_deep,
 }

@@ -16,7 +16,7 @@ import keras
 from keras import ops
 
 SEGMENTS = "segments"  # the input that numbers the documents of a row
-_FAR = -3e4  # added to scores of what is not to be seen: e to it is 0, and float16 holds it
+FAR = -3e4  # added to scores of what is not to be seen: e to it is 0, and float16 holds it
 _ROTARY_BASE = 10_000.0
 
 
@@ -95,7 +95,7 @@ class Seen(NamedTuple):
     """What each token sees of its row, and where it stands.
 
     `cos`, `sin`: of its rotary angles, float32 [batch, length, 1, head size / 2]; `bias`: float32 [batch,
-    length, length], 0 where a token sees another one, and `_FAR` where it does not.
+    length, length], 0 where a token sees another one, and `FAR` where it does not.
     """
 
     cos: keras.KerasTensor
@@ -121,7 +121,7 @@ class Packing(keras.layers.Layer):
         is_same = ops.equal(ops.expand_dims(segments, 2), ops.expand_dims(segments, 1))
         sees = ops.logical_and(is_before, is_same)  # (batch, length, length)
         positions = ops.sum(ops.cast(sees, "int32"), axis=-1) - 1
-        return tuple(Seen(*rotary(positions, self.head_size), bias=ops.where(sees, 0.0, _FAR)))
+        return tuple(Seen(*rotary(positions, self.head_size), bias=ops.where(sees, 0.0, FAR)))
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         batch, length = input_shape
@@ -318,7 +318,7 @@ class Decoder:
         """
         slots = ops.arange(cache[0][0].shape[2])
         is_here = ops.equal(slots, places[:, None])[:, None, :, None]  # (batch, 1, length, 1)
-        bias = ops.where(slots <= places[:, None], 0.0, _FAR)[:, None, :]  # (batch, 1, length)
+        bias = ops.where(slots <= places[:, None], 0.0, FAR)[:, None, :]  # (batch, 1, length)
         seen = Seen(*rotary(places[:, None], self._packing.head_size), bias=bias)
         x, extended = self._embedding(ids[:, None]), []
         for block, (keys, values) in zip(self._blocks, cache, strict=True):

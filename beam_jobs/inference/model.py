@@ -16,7 +16,7 @@ from pipeline.data.dataset.records import SERVING_DEFAULT
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """The model's answer to a Batch: `outputs` float32, [rows, …] each."""
+    """The model's answer to a Batch: `outputs` float32 or bytes objects, [rows, …] each."""
 
     input_split: int
     ordinal: int
@@ -68,7 +68,7 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
 
 def _check_finite(outputs: Mapping[str, np.ndarray]) -> None:
     for name, values in outputs.items():
-        wrong = np.count_nonzero(~np.isfinite(values))
+        wrong = 0 if values.dtype.hasobject else np.count_nonzero(~np.isfinite(values))
         if wrong:
             raise InputError(
                 f"the model's output '{name}'",

@@ -22,6 +22,7 @@ from pipeline.data.schema.feature_types import LABEL_TASKS, Label, LabelGroup, N
 from pipeline.data.schema.schema import Schema
 
 _CLASS_COLUMN, _CLASSES_COLUMN, _OF_TARGET = "class", "classes", "value"
+_ITEMS = "items"
 _ANSWER = 0.5  # above this probability a class of a multilabel is an answer
 
 
@@ -67,11 +68,15 @@ def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
     """Key columns, then class and float32 probabilities [rows, classes], or a float32 value [rows].
 
     Of a multilabel the classes whose probability is above one half, as lists of their names; of several
-    targets a value each, called after it. Of tokens the log-probabilities, float32 [rows, tokens, 2].
+    targets a value each, called after it. Of tokens the log-probabilities, float32 [rows, tokens, 2]. Of
+    items the names of the best ones and their scores, [rows, k] each.
     """
     [keys] = pa.ipc.open_stream(predicted.keys)
     columns: dict[str, pa.Array] = dict(zip(keys.schema.names, keys.columns, strict=True))
     for name, values in predicted.outputs.items():
+        if label.is_retrieval:
+            columns[name] = _nested(values)
+            continue
         if _has_targets(label):
             columns |= {
                 each: pa.array(np.ascontiguousarray(column), pa.float32())
@@ -98,6 +103,8 @@ def _names(are_there: np.ndarray, label: Label) -> pa.ListArray:
 def _outputs(label: Label) -> list[str]:
     """The columns of a label's predictions."""
     output = LABEL_TASKS[label.task].output
+    if label.is_retrieval:
+        return [output, _ITEMS]
     if label.classes:
         return [output, _CLASSES_COLUMN if label.shape else _CLASS_COLUMN]
     return [f"{_OF_TARGET}_{name}" for name in label.parts] if _has_targets(label) else [output]
@@ -109,8 +116,12 @@ def _has_targets(label: Label) -> bool:
 
 
 def _nested(values: np.ndarray) -> pa.Array:
-    """Numbers [rows, …] as a column of lists, of lists, …"""
-    found = pa.array(values.reshape(-1), pa.float32())
+    """Numbers or text [rows, …] as a column of lists, of lists, …"""
+    flat = values.reshape(-1)
+    is_text = flat.dtype.hasobject
+    found = (
+        pa.array([each.decode() for each in flat], pa.string()) if is_text else pa.array(flat, pa.float32())
+    )
     for size in reversed(values.shape[1:]):
         found = pa.FixedSizeListArray.from_arrays(found, size)
     return found
@@ -125,7 +136,7 @@ def _parquet(table: pa.Table) -> bytes:
 def _tfrecord(table: pa.Table) -> bytes:
     """Examples. Keys that are neither text nor numbers become text; missing ones become "", 0 or NaN.
 
-    Lists of names are left out: a record has a fixed number of values.
+    Lists of names of any length are left out: a record has a fixed number of values.
     """
     table = table.drop_columns([field.name for field in table.schema if pa.types.is_list(field.type)])
     table = table.cast(pa.schema([(field.name, _stored(field.type)) for field in table.schema]))

@@ -5,7 +5,7 @@ import math
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -149,16 +149,32 @@ def _lists(profile: ColumnProfile) -> Categories | None:
         return None
     if profile.items == "numbers":
         return None
-    common, length = common_fields(profile), min(max(profile.lengths), _LONGEST_LIST)
-    common |= {"missing": "mark" if profile.without_list else "reject", "length": max(1, length)}
-    common["delimiter"] = profile.delimiter
-    words = profile.item_counts
+    common, words = _list_fields(profile), profile.item_counts
     if len(words) > _LISTED or profile.item_others or not words:
         distinct = max(2, len(words)) * (1 + profile.item_others // max(1, sum(words.values())))
         return Categories(**common, encoding="hashed", buckets=1 << (distinct - 1).bit_length())
     aliases = spelling_aliases(words)
     common["clean"] = dataclasses.replace(common["clean"], aliases=aliases)
     return Categories(**common, vocabulary=tuple(sorted(words.keys() - aliases.keys() - {""})))
+
+
+def propose_history(profile: ColumnProfile, items: Sequence[str]) -> Categories | None:
+    """Proposes categories whose vocabulary is `items` for lists of these; None for other columns."""
+    counts, known = profile.item_counts, {*items}
+    total = sum(counts.values()) + profile.item_others
+    if not profile.holds_lists or sum(counts[item] for item in counts.keys() & known) < _MOSTLY * max(
+        1, total
+    ):
+        return None
+    return Categories(**_list_fields(profile), vocabulary=tuple(items))
+
+
+def _list_fields(profile: ColumnProfile) -> dict:
+    return common_fields(profile) | {
+        "missing": "mark" if profile.without_list else "reject",
+        "length": max(1, min(max(profile.lengths), _LONGEST_LIST)),
+        "delimiter": profile.delimiter,
+    }
 
 
 def _text(profile: ColumnProfile) -> Text | None:

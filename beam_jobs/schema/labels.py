@@ -23,6 +23,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     LABEL_TASKS,
+    RETRIEVAL,
     TASK_OF_SEVERAL,
     Image,
     Label,
@@ -63,6 +64,8 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
     written = propose_written(profile) if task in (None, "regression") and len(values) > 2 else None
     if written:
         return Label(name=profile.name, task="regression", clean=written.clean, evidence=written.evidence)
+    if task == RETRIEVAL:
+        return _propose_items(profile)
     ends_in_dots = profile.numbers is None and len({value.rstrip(".") for value in values}) < len(values)
     if ends_in_dots:
         # Adult's test file has a point after each class.
@@ -82,6 +85,21 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
     if not LABEL_TASKS[task].classes[-1]:
         return Label(**common, task=task)
     return Label(**common, task=task, classes=in_natural_order(values))
+
+
+def _propose_items(profile: ColumnProfile) -> Label:
+    """A label whose classes are items. Names that differ in case only are two items."""
+    if not profile.holds_lists:
+        _task(profile, {*profile.values}, RETRIEVAL)
+    else:
+        raise _unsuitable(profile, f"--task={RETRIEVAL}", _counted(profile, set()), "one item a row")
+    return Label(
+        name=profile.name,
+        task=RETRIEVAL,
+        classes=in_natural_order(profile.values),
+        clean=Clean(null_markers=common_fields(profile)["clean"].null_markers),
+        evidence=profile.evidence(),
+    )
 
 
 def _propose_multilabel(profile: ColumnProfile) -> Label:
@@ -223,7 +241,7 @@ def label_remarks(profile: ColumnProfile, label: Label, *, is_alone: bool = True
         )
     counts = profile.item_counts if profile.holds_lists else profile.counts
     once = [value for value in label.classes if counts.get(value) == 1]
-    if once:
+    if once and not label.is_retrieval:
         yield (
             f"'{label.name}': {len(once):,} of {len(label.classes):,} classes "
             f"{'has one row' if len(once) == 1 else 'have one row each'}, such as {excerpt(once[0])!r}: a "

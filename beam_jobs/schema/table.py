@@ -8,6 +8,7 @@ from beam_jobs.schema.features import (
     leaving_out,
     missing_remarks,
     propose_feature,
+    propose_history,
     why_useless,
 )
 from beam_jobs.schema.labels import candidates, label_remarks, missing_label_remarks, propose_labels
@@ -80,7 +81,11 @@ def propose(
             about_label += missing_label_remarks(profile, features[-1])
             review += label_remarks(profile, features[-1], is_alone=len(labels) == 1)
         else:
-            features.append(propose_feature(profile))
+            items = next((each.classes for each in proposed if each.is_retrieval), ())
+            history = propose_history(profile, items)
+            features.append(history or propose_feature(profile))
+            if history:
+                review.append(f"'{profile.name}': lists of the items of '{label}', whose vocabulary it has.")
             review += missing_remarks(profile, features[-1])
         review += feature_remarks(profile, features[-1])
     _check_not_empty(features, ignored)

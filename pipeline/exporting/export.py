@@ -179,14 +179,13 @@ def _golden(trained: Trained, functions: Functions, directory: pathlib.Path) -> 
     inputs = {RAW: raw, PREPARED: functions[MODEL_INPUTS](raw)}
     return Golden(
         inputs={signature: requests_lib.numpy_arrays(each) for signature, each in inputs.items()},
-        predictions=dict(np.load(directory / replay.GOLDEN_PREDICTIONS)),
+        predictions=replay.golden_predictions(directory),
         tolerance=tolerance(trained.model),
     )
 
 
 def _write_golden(serve: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], directory: pathlib.Path) -> None:
-    golden = serve(replay.golden_examples(directory))
-    np.savez(directory / replay.GOLDEN_PREDICTIONS, **{name: value.numpy() for name, value in golden.items()})
+    replay.save_golden_predictions(serve(replay.golden_examples(directory)), directory)
 
 
 def _write_requests(

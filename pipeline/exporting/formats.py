@@ -64,6 +64,13 @@ def write(
     Raises:
       InputError: a format lacks an operation of the model, or its runtime gives other predictions.
     """
+    if schema.label.is_retrieval:
+        raise InputError(
+            "--format",
+            received=f"{', '.join(formats)}, of a model that answers the names of items (task retrieval)",
+            expected="none: other runtimes have no text",
+            action="Leave the format out: the SavedModel and model.keras are always there.",
+        )
     wide = in_float32(model)
     functions = signatures_lib.signatures(wide, preprocess, schema, portable=True)
     found = {}

@@ -46,5 +46,5 @@ def compare(run: RestoredRun) -> Comparison:
 
 def _predictions(run: RestoredRun) -> np.ndarray:
     inputs = golden.inputs(run.workdir.golden, run.schema, run.preprocess)
-    logits = run.model(inputs, training=False)
-    return task_of(run.schema.label).answers(run.schema.label, inputs, logits).numpy()
+    part, task = task_of(run.schema.label).split(run.model)
+    return task.answers(run.schema.label, inputs, part(inputs, training=False)).numpy()

@@ -46,7 +46,7 @@ def record(functions: Functions, examples: tf.Tensor, *, schema: Schema, model: 
         )
     return Requests(
         calls=list(_recorded_calls(functions, examples, schema)),
-        declared=signatures_lib.declared(schema),
+        declared=signatures_lib.declared(schema, model),
         tolerance=tolerance(model),
         computed_by=computed_by(),
     )

@@ -21,6 +21,7 @@ from pipeline.base.errors import InputError, answers_bad_input
 from pipeline.data.dataset.records import GOLDEN_EXAMPLES, MODEL_INPUTS, PREPARED, RAW, SERVING_DEFAULT
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature_types import LABEL_TASKS
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting import keras_file, recording
 from pipeline.exporting.raw_inputs import raw_inputs, raw_names
@@ -42,7 +43,7 @@ def replay(directory: pathlib.Path) -> dict:
     examples = golden_examples(directory)
     schema = schema_lib.load(directory / schema_lib.FILE_NAME)
     features = tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False))
-    expected = dict(np.load(directory / GOLDEN_PREDICTIONS))
+    expected = golden_predictions(directory)
     _compare(SERVING_DEFAULT, model.signatures[SERVING_DEFAULT](examples=examples), expected)
     raw = raw_inputs(features, schema)
     _compare(RAW, model.signatures[RAW](**raw), expected)
@@ -59,11 +60,12 @@ def _replay_keras(
         model = keras_file.load(path)
         own = {given: name for name, given in raw_names(schema).items() if given not in _TOGETHER}
         inputs = {own.get(given, given): values for given, values in prepared.items()}
-        logits = tf.function(lambda: model(inputs, training=False), autograph=False)()
+        part, task = task_of(schema.label).split(model)
+        logits = tf.function(lambda: part(inputs, training=False), autograph=False)()
     except Exception as error:  # a model's own code may raise anything
         return {"left_out": keras_file.reason(error)}
-    [golden] = expected.values()
-    answers = task_of(schema.label).answers(schema.label, inputs, logits).numpy()
+    golden = expected[LABEL_TASKS[schema.label.task].output]
+    answers = task.answers(schema.label, inputs, logits).numpy()
     share = largest_difference(answers, golden) / (float(np.abs(golden).max(initial=0.0)) or 1.0)
     if not share <= recording.tolerance(model):
         return {"left_out": f"Keras loads it, and its predictions differ by {share:.3g} of the largest"}
@@ -80,14 +82,31 @@ def golden_examples(directory: pathlib.Path) -> tf.Tensor:
     return tf.constant([record.numpy() for record in records])
 
 
+def save_golden_predictions(predictions: Mapping[str, tf.Tensor], directory: pathlib.Path) -> None:
+    """Writes predictions by the names of the outputs; text as bytes of one length, which need no pickle."""
+    arrays = {name: values.numpy() for name, values in predictions.items()}
+    arrays = {name: each.astype("S") if each.dtype.hasobject else each for name, each in arrays.items()}
+    np.savez(directory / GOLDEN_PREDICTIONS, **arrays)
+
+
+def golden_predictions(directory: pathlib.Path) -> dict[str, np.ndarray]:
+    """Returns what `save_golden_predictions` wrote; text as bytes objects."""
+    found = dict(np.load(directory / GOLDEN_PREDICTIONS))
+    return {name: each.astype(object) if each.dtype.kind == "S" else each for name, each in found.items()}
+
+
 def _compare(signature: str, outputs: Mapping[str, tf.Tensor], expected: Mapping[str, np.ndarray]) -> None:
     for name, golden in expected.items():
         output = outputs[name].numpy()
         if differing_rows(output, golden).any():
-            worst = largest_difference(output, golden)
+            differ = "texts that differ"
+            if not golden.dtype.hasobject:
+                differ = (
+                    f"{output.dtype} values that differ by up to {largest_difference(output, golden):.3g}"
+                )
             raise InputError(
                 f"signature '{signature}', output '{name}'",
-                received=f"{output.dtype} values that differ by up to {worst:.3g}",
+                received=differ,
                 expected="the golden predictions, bit for bit",
                 action="Do not use this export.",
             )

@@ -14,7 +14,7 @@ from pipeline.base.progress import Bar
 from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import records
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.dataset.records import RAW, SERVING_DEFAULT
+from pipeline.data.dataset.records import EVALUATED, RAW, SERVING_DEFAULT
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.window import spans_of
 from pipeline.data.input.training import Targets
@@ -27,6 +27,7 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import LABEL_TASKS, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting.raw_inputs import raw_inputs
+from pipeline.exporting.signatures import labels_name
 from pipeline.training.experiment import example_weights
 from pipeline.training.experiment import metrics as metrics_lib
 from pipeline.training.run.weights import require_weights
@@ -102,6 +103,14 @@ class ExportedModel:
     @property
     def label(self) -> Label:
         return self.schema.label
+
+    def evaluated(self, rows: StoredRows) -> np.ndarray:
+        """Returns what the metrics take of the rows, [n, …], as the task's `evaluated` gives it."""
+        if EVALUATED not in self.module.signatures:
+            return self.predictions(rows)
+        given = raw_inputs(rows.inputs_of(self.schema), self.schema)
+        labels = {labels_name(self.schema): tf.constant(rows.labels(self.label), tf.int32)}
+        return self.module.signatures[EVALUATED](**given, **labels)[EVALUATED].numpy()
 
     def predictions(self, rows: StoredRows) -> np.ndarray:
         """Returns predictions [n, …], as the task's `predictions` gives them."""
@@ -210,7 +219,7 @@ def _metrics(
 ) -> dict:
 
     def ask(rows: StoredRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        return rows.labels(model.label), model.predictions(rows), rows.weights(targets)
+        return rows.labels(model.label), model.evaluated(rows), rows.weights(targets)
 
     metrics = EvaluationMetrics(model.label, more)
     for labels, predictions, weights in answers(

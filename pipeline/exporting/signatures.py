@@ -1,15 +1,15 @@
 """The signatures of an exported model, with clean-up and preprocessing inside and float32 predictions out."""
 
+import itertools
 from collections.abc import Callable, Mapping
 
 import keras
 import tensorflow as tf
 
-from pipeline.data.dataset.records import MODEL_INPUTS, PREPARED, RAW, SERVING_DEFAULT
+from pipeline.data.dataset.records import EVALUATED, MODEL_INPUTS, PREPARED, RAW, SERVING_DEFAULT
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.preprocessing.requests import clean_requests
 from pipeline.data.reading import parsing
-from pipeline.data.schema.feature_types import LABEL_TASKS
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting.raw_inputs import raw_names
 from pipeline.training.tasks.registry import task_of
@@ -25,27 +25,31 @@ def signatures(
     `serving_default` takes `examples`, string [batch], serialized tf.train.Examples without a label; `raw`
     takes each input feature by its name of `raw_names`, [batch, *shape]: numbers, or text as the raw data
     spell it (strings, points in time). `model_inputs` takes what `raw` does, and gives the result of
-    preprocessing: see ModelInputs. `prepared` takes that result. All but `model_inputs` give the task's
-    predictions, float32 [batch, …], by the name of its output.
+    preprocessing: see ModelInputs. `prepared` takes that result. All but `model_inputs` give what the task
+    serves, [batch, …] each, such as predictions by the name of its output. Where metrics do not follow from
+    these, `evaluated` takes what `raw` does and the labels, int32 [batch], as `labels_name`; it gives what
+    the task's metrics take.
 
     Args:
       portable: whether they are for other runtimes than TensorFlow's. `prepared` then takes float32 in place
         of bfloat16, and one row or more: the operations for requests without rows would cost time in every
         request.
     """
-    task, names = task_of(schema.label), raw_names(schema)
+    names = raw_names(schema)
+    part, task = task_of(schema.label).split(model)
 
     def cleaned(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return preprocess(clean_requests(dict(features), schema))
 
-    def answer(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def logits_of(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         if portable:
-            logits = model(dict(inputs), training=False)
-        else:
-            rows = tf.shape(next(iter(inputs.values())))[0]
-            padded = {name: _never_empty(values) for name, values in inputs.items()}
-            logits = model(padded, training=False)[:rows]
-        return {LABEL_TASKS[schema.label.task].output: task.answers(schema.label, inputs, logits)}
+            return part(dict(inputs), training=False)
+        rows = tf.shape(next(iter(inputs.values())))[0]
+        padded = {name: _never_empty(values) for name, values in inputs.items()}
+        return part(padded, training=False)[:rows]
+
+    def answer(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return task.served(schema.label, inputs, logits_of(inputs))
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -68,17 +72,34 @@ def signatures(
     def prepared(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return answer({given_to_own.get(name, name): values for name, values in inputs.items()})
 
-    return {SERVING_DEFAULT: serving_default, RAW: raw, MODEL_INPUTS: model_inputs, PREPARED: prepared}
+    found = {SERVING_DEFAULT: serving_default, RAW: raw, MODEL_INPUTS: model_inputs, PREPARED: prepared}
+    if not task.needs_labels:
+        return found
+    labels = labels_name(schema)
+    with_labels = {**_raw_spec(schema), labels: tf.TensorSpec([None], tf.int32, name=labels)}
+
+    @tf.function(input_signature=[with_labels], autograph=False)
+    def evaluated(given: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        inputs = cleaned({name: given[given_name] for name, given_name in names.items()})
+        return {EVALUATED: task.evaluated(schema.label, inputs, logits_of(inputs), given[labels])}
+
+    return {**found, EVALUATED: evaluated}
 
 
-def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:
+def labels_name(schema: Schema) -> str:
+    """The input of `evaluated` that takes the labels: a name that no input of `raw` has."""
+    taken = {name.lower() for name in raw_names(schema).values()}
+    names = itertools.chain(["labels"], (f"labels_{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in taken)
+
+
+def declared(schema: Schema, model: keras.Model) -> dict[str, dict[str, dict[str, list]]]:
     """Describes the signatures of a schema as JSON: name → `inputs` and `outputs` → name → [dtype, shape].
 
     A shape is a list with null for the batch's size.
     """
-    label = schema.label
-    output = tf.TensorSpec([None, *label.answer_shape], tf.float32)
-    outputs = {LABEL_TASKS[label.task].output: described(output)}
+    _, task = task_of(schema.label).split(model)
+    outputs = {name: described(spec) for name, spec in task.served_specs(schema.label).items()}
     inputs = {
         SERVING_DEFAULT: {"examples": described(tf.TensorSpec([None], tf.string))},
         RAW: {name: described(spec) for name, spec in _raw_spec(schema).items()},

@@ -88,12 +88,14 @@ def differing_rows(
     Args:
       found, expected: [n, …].
       allowed: the largest |found − expected|, for all or for each element; None: every bit must be the same,
-        and so must the type.
+        and so must the type. Text must be the same.
     """
     is_like = found.shape == expected.shape and (allowed is not None or found.dtype == expected.dtype)
     if not is_like:
         return np.ones(len(expected), bool)
-    if allowed is None:
+    if expected.dtype.hasobject:  # text
+        differs = found != expected
+    elif allowed is None:
         one, other = (each.view(f"u{each.itemsize}") for each in (found, expected))
         differs = one != other
     else:

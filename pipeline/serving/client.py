@@ -80,6 +80,9 @@ class Answers:
             return "is missing"
         if (found.dtype, found.shape) != (expected.dtype, expected.shape):
             return f"is {_format_type(found)} where {_format_type(expected)} was recorded"
+        if expected.dtype.hasobject:  # text
+            number = int(np.sum(found != expected))
+            return f"differs from the recorded in {number:,} of {found.size:,} texts" if number else ""
         if not np.isfinite(found).all():
             return f"holds {np.sum(~np.isfinite(found)):,} values that are NaN or infinite, of {found.size:,}"
         return self._difference(found, expected)

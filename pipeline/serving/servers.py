@@ -218,9 +218,13 @@ def _encode(value: bytes | Sequence) -> object:
 def _outputs(outputs: object, expected: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns outputs by name. The API leaves out the name of a single output."""
     named = outputs if isinstance(outputs, Mapping) else {next(iter(expected)): outputs}
-    return {
-        name: np.array(values, expected[name].dtype) for name, values in named.items() if name in expected
-    }
+    return {name: _like(values, expected[name]) for name, values in named.items() if name in expected}
+
+
+def _like(values: object, expected: np.ndarray) -> np.ndarray:
+    """Returns values as an array of the type of `expected`; text, which JSON has as such, as bytes."""
+    found = np.array(values, expected.dtype)
+    return np.array(np.char.encode(found.astype(str)), object) if expected.dtype.hasobject else found
 
 
 # --- The address of a model server.

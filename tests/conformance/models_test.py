@@ -82,6 +82,22 @@ SMALL = {
         + (64 * 3 + 3),
         is_dear=True,
     ),
+    "sequence_recommender": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "sequences": {"bought": (3, OUTPUTS + 2)},
+            "of_items": ("bought",),
+            "size": 8,
+            "depth": 2,
+            "dropout": 0.0,
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+            "bought": np.array([[2, 3, 0], [4, 1, 2], [0, 0, 0], [3, 3, 4], [4, 0, 0]], "int32"),
+        },
+    ),
     "transformer": Small(
         arguments={
             "sequences": {"tokens": (6, OUTPUTS + 1), "segments": (6, 8)},
@@ -107,6 +123,21 @@ SMALL = {
         + 2 * (2 * 8 + 4 * (8 * 8 + 8) + 2 * 8 + (8 * 16 + 16) + (16 * 8 + 8))
         + 2 * 8
         + (8 * 3 + 3),
+    ),
+    "two_tower": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "sequences": {"bought": (3, OUTPUTS + 2)},
+            "of_items": ("bought",),
+            "size": 4,
+            "hidden": (8,),
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+            "bought": np.array([[2, 3, 0], [4, 1, 2], [0, 0, 0], [3, 3, 4], [4, 0, 0]], "int32"),
+        },
     ),
     "wide_deep": Small(
         arguments={

@@ -20,6 +20,7 @@ from pipeline.training.tasks.registry import TASKS, EvaluationMetrics, task_of
 
 EXAMPLES, BATCH = 103, 16  # the last batch holds 7
 CLASSES = tuple("abcdefghijkl")  # enough for a top-5 accuracy
+ITEMS = tuple(map(str, range(110)))  # enough for a recall@100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,44 @@ def metrics_of_tokens(labels: np.ndarray, answers: np.ndarray, weights: np.ndarr
     }
 
 
+def ranks_of_items(batch: "Batch") -> np.ndarray:
+    """Of the chosen item its log-probability, and how many others score higher, and as high: [n, 3]."""
+    logs = scipy.special.log_softmax(batch.logits.astype("float64"), axis=1)
+    own = batch.logits[np.arange(len(batch.labels)), batch.labels][:, None]
+    higher, equal = (batch.logits > own).sum(axis=1), (batch.logits == own).sum(axis=1) - 1
+    return np.stack([logs[np.arange(len(logs)), batch.labels], higher, equal], axis=1)
+
+
+def metrics_of_ranks(labels: np.ndarray, found: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+    """Scores that lead to these ranks, for scikit-learn; none of them are equal."""
+    chosen, scores = np.zeros((len(labels), len(ITEMS))), np.zeros((len(labels), len(ITEMS)))
+    for row, rank in enumerate(found[:, 1].astype(int)):
+        chosen[row, 0] = 1
+        scores[row, 1:] = np.where(np.arange(1, len(ITEMS)) <= rank, 2.0, 0.0) + np.linspace(
+            0, 0.5, len(ITEMS) - 1
+        )
+        scores[row, 0] = 1.0
+    recalls = {
+        f"recall_at_{k}": sklearn_metrics.top_k_accuracy_score(
+            np.zeros(len(labels)), scores, k=k, sample_weight=weights, labels=np.arange(len(ITEMS))
+        )
+        for k in (1, 10, 100)
+    }
+    return recalls | {
+        "loss": -np.average(found[:, 0], weights=weights),
+        "mrr": sklearn_metrics.label_ranking_average_precision_score(chosen, scores, sample_weight=weights),
+        "ndcg_at_10": sklearn_metrics.ndcg_score(chosen, scores, k=10, sample_weight=weights),
+    }
+
+
 REFERENCES = {
+    "retrieval": Reference(
+        label=Label(name="y", task="retrieval", classes=ITEMS),
+        losses=lambda y, logits: -scipy.special.log_softmax(logits, axis=1)[np.arange(len(y)), y],
+        predictions=lambda logits: scipy.special.softmax(logits, axis=1),
+        answers=ranks_of_items,
+        metrics=metrics_of_ranks,
+    ),
     "next_token": Reference(
         label=TokenLabel(
             name="text", parts=("text", "segments"), length=9, vocabulary_size=5, tokenizer="bytes"
@@ -214,7 +252,8 @@ def examples(label: Label) -> Batch:
 def answers(label: Label, batch: Batch) -> np.ndarray:
     """What an evaluation takes."""
     inputs = {name: tf.constant(values) for name, values in batch.inputs.items()}
-    return task_of(label).answers(label, inputs, tf.constant(batch.logits)).numpy()
+    given = tf.constant(batch.logits), tf.constant(batch.labels)
+    return task_of(label).evaluated(label, inputs, *given).numpy()
 
 
 @pytest.fixture(params=TASKS)

@@ -47,6 +47,7 @@ SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples
 RAW = "raw"  # takes each input feature by name
 MODEL_INPUTS = "model_inputs"  # takes the same, returns what preprocessing makes of it
 PREPARED = "prepared"  # takes what `model_inputs` returns
+EVALUATED = "evaluated"  # takes what `raw` does, with labels; returns what metrics need, under the same name
 
 
 def open_export(directory: pathlib.Path) -> dict:

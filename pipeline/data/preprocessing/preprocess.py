@@ -230,7 +230,8 @@ class ModelInputs:
 
     `image`: [batch, height, width, channels] of `image_dtype`; `numeric`: finite float32 [batch, numeric];
     `categories`: int32 [batch, len(cardinalities)], each column below its cardinality; and each sequence
-    under its own name: int32 [batch, length], each id below the sequence's size, 0 = padding. `columns` says
+    under its own name: int32 [batch, length], each id below the sequence's size, 0 = padding. `of_items` are
+    the sequences whose ids are the label's classes: 1 is another value, 2 the first class. `columns` says
     which columns of `numeric` and `categories` belong to which feature.
     """
 
@@ -240,6 +241,7 @@ class ModelInputs:
     sequences: Mapping[str, tuple[int, int]]  # length and size by name
     image_dtype: str = "uint8"
     image_rescaling: tuple[float, float] | None = RESCALING  # scale and offset that are left to the model
+    of_items: tuple[str, ...] = ()
     columns: Mapping[str, Mapping[str, tuple[int, ...]]] = dataclasses.field(default_factory=dict)
 
 
@@ -286,6 +288,7 @@ class Preprocess(tf.Module):
             sequences={part.feature: (part.length, part.size) for part in sequences},
             image_dtype=require_image_dtype(image_dtype),
             image_rescaling=rescaling_left(image_dtype),
+            of_items=_lists_of_classes(schema),
             columns={name: _places(features) for name, features in self._columns_of.items()},
         )
 
@@ -367,6 +370,12 @@ def _is_learned(feature: Feature) -> bool:
     if isinstance(feature, Categorical):
         return feature.encoding == "vocabulary" and not feature.vocabulary
     return isinstance(feature, Numeric | Datetime)
+
+
+def _lists_of_classes(schema: Schema) -> tuple[str, ...]:
+    """The lists that have the vocabulary of the label."""
+    classes = schema.label.classes if schema.of_type(Label) else ()
+    return tuple(each.name for each in schema.of_type(Categories) if classes and each.vocabulary == classes)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -185,7 +185,7 @@ class Label(Feature):
     name is a value, too: the row is of none of the classes.
     """
 
-    task: str = "binary"  # one of LABEL_TASKS
+    task: str = "binary"  # one of LABEL_TASKS; of retrieval the classes are the items
     classes: tuple[str, ...] = ()
     delimiter: str = ""
     kind: ClassVar[str] = "label"
@@ -203,6 +203,11 @@ class Label(Feature):
     def answer_shape(self) -> tuple[int, ...]:
         """Static shape of what a model predicts of one example."""
         return (len(self.classes),) if self.classes else self.shape
+
+    @property
+    def is_retrieval(self) -> bool:
+        """Whether the classes are items, of which a model answers the best ones."""
+        return self.task == RETRIEVAL
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -265,6 +270,8 @@ class TokenLabel(Label):
     def _check(self) -> None:
         """What it is made of was checked."""
 
+
+RETRIEVAL = "retrieval"  # the task of a label whose classes are items to choose from
 
 # The task of several labels, by that of each.
 TASK_OF_SEVERAL: Mapping[str, str] = {"regression": "multitarget", "binary": "multilabel"}
@@ -402,6 +409,7 @@ class LabelTask:
 
 
 _MOST_CLASSES = 1 << 31  # class indices leave the host as int32
+_MOST_ITEMS = 1 << 24  # float32 holds the rank of an item
 
 LABEL_TASKS: Mapping[str, LabelTask] = {
     "binary": LabelTask(
@@ -435,6 +443,12 @@ LABEL_TASKS: Mapping[str, LabelTask] = {
     ),
     "next_token": LabelTask(
         dtype="int64", classes=range(1), expected="none for tokens", output="log_probabilities"
+    ),
+    RETRIEVAL: LabelTask(
+        dtype="int64",
+        classes=range(2, _MOST_ITEMS + 1),
+        expected="the names of two items or more",
+        output="scores",
     ),
 }
 

@@ -133,7 +133,7 @@ class Evaluator:
     def _predicting(self, split: str) -> Callable:
         if split not in self._predict:
             self._predict[split] = _predicting(
-                self._strategy, self._model, self._label, thing=f"evaluation of '{split}'"
+                self._strategy, self._model, self._label, self._targets, thing=f"evaluation of '{split}'"
             )
         return self._predict[split]
 
@@ -167,16 +167,17 @@ def logits_of(
 
 
 def _predicting(
-    strategy: tf.distribute.Strategy, model: keras.Model, label: Label, *, thing: str
+    strategy: tf.distribute.Strategy, model: keras.Model, label: Label, targets: Targets, *, thing: str
 ) -> Callable:
     """(inputs, targets, mask) per replica → (targets, predictions, mask) of the global batch."""
-    task = task_of(label)
+    part, task = task_of(label).split(model)
 
-    def replica(inputs: dict, targets: TargetsOfBatch, mask: tf.Tensor) -> tuple:
-        return targets, task.answers(label, inputs, model(inputs, training=False)), mask
+    def replica(inputs: dict, found: TargetsOfBatch, mask: tf.Tensor) -> tuple:
+        logits, labels = part(inputs, training=False), targets.labels_of(found)
+        return found, task.evaluated(label, inputs, logits, labels), mask
 
-    def predict(inputs: dict, targets: TargetsOfBatch, mask: tf.Tensor) -> tuple:
-        parts = strategy.run(replica, args=(inputs, targets, mask))
+    def predict(inputs: dict, found: TargetsOfBatch, mask: tf.Tensor) -> tuple:
+        parts = strategy.run(replica, args=(inputs, found, mask))
         return tf.nest.map_structure(lambda part: strategy.gather(part, axis=0), parts)
 
     return tf.function(batches.traced_once(predict, thing=thing), autograph=False)

@@ -142,6 +142,21 @@ def sums_without_gradient(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return list(context.merge_call(_summed, args=tuple(map(tf.stop_gradient, values))))
 
 
+def gathered(ids: tf.Tensor) -> tf.Tensor:
+    """Whole numbers of all replicas' examples, int32 [replicas · batch], from those of one, int32 [batch].
+
+    They are below 2^24, and all replicas have batches of one size.
+    """
+    context = tf.distribute.get_replica_context()
+    replicas = context.num_replicas_in_sync
+    if replicas == 1:
+        return ids
+    number = context.replica_id_in_sync_group
+    own = tf.one_hot(number, replicas)[:, None] * tf.cast(ids, tf.float32)  # (replicas, batch)
+    [whole] = sums_without_gradient([own])
+    return tf.cast(tf.reshape(whole, [-1]), ids.dtype)
+
+
 def _sums_natively() -> bool:
     """Returns whether a replica can sum without connecting the graphs of the others, as on a TPU."""
     is_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)

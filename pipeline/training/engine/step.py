@@ -13,7 +13,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.input.training import TargetsOfBatch
 from pipeline.training.engine import batches
 from pipeline.training.engine.batches import Making
-from pipeline.training.engine.replicas import sums_without_gradient
+from pipeline.training.engine.replicas import gathered, sums_without_gradient
 from pipeline.training.loop.clock import Tally
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.task import Task
@@ -197,11 +197,13 @@ def train_step(
         put_back=model.non_trainable_variables if skips else None,
     )
 
+    part, task = task.split(model, gather=gathered)
+
     def step(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:
         scale = _scale(task.counts(targets), global_batch)
 
         def loss_of(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
-            logits, counts = model(inputs, training=True), task.counts(targets)  # (batch, outputs)
+            logits, counts = part(inputs, training=True), task.counts(targets)  # (batch, outputs)
             losses, hits = task.losses(targets, logits), task.hits(targets, logits)
             if counts is not None:
                 losses, hits = losses * counts * scale, hits * counts * scale

@@ -51,6 +51,13 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
             expected="none: the loss is the mean over the predicted tokens of all rows together",
             action="Leave it out: the task's own is the cross-entropy of the next token.",
         )
+    if label.is_retrieval:
+        raise InputError(
+            f"{_KEY}={name}",
+            received=f"a loss of all scores, for {label.task}",
+            expected="none: the loss may be over the items of a batch",
+            action="Leave it out: the task's own is the cross-entropy of the chosen item.",
+        )
     found = code.resolve(name, key=_KEY, library=_LIBRARY, place=args.place)
     arguments = {**args.options, **inline}
     _require_values_as_they_are(found, name, label, scale)

@@ -41,7 +41,7 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
     if own and smoothing:
         raise _error(_SMOOTHING, smoothing, "0 where config.loss names a loss; some take it as an argument")
     return Objective(
-        task=task,
+        task=task.measured(label, statistics),
         own=own,
         label_smoothing=smoothing,
         class_weights=weights,

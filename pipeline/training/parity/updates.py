@@ -95,8 +95,9 @@ def _gradients(subject: Subject, model: keras.Model, batch: Batch) -> list[tf.Te
     """Returns dense gradients of the mean loss and the model's own losses."""
     inputs, targets = batch
     variables = model.trainable_variables
+    part, objective = subject.objective.split(model)
     with tf.GradientTape() as tape:
-        loss = subject.objective.mean_loss(targets, model(inputs, training=True))
+        loss = objective.mean_loss(targets, part(inputs, training=True))
         unit = subject.objective.unit(subject.learned.spread)
         loss = loss / unit**2 + sum(model.losses)
     found = tape.gradient(loss, [variable.value for variable in variables])

@@ -3,10 +3,11 @@
 import dataclasses
 from collections.abc import Callable
 
+import keras
 import tensorflow as tf
 
 from pipeline.data.input.training import Mixed, Plain, TargetsOfBatch, own_of
-from pipeline.training.tasks.task import Task
+from pipeline.training.tasks.task import Gather, Task
 
 # (labels [batch, *label.shape], logits float32 [batch, logits]) → losses, float32 [batch].
 LossOfExamples = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -32,6 +33,11 @@ class Objective:
     units: tuple[float, ...] = ()
     own: LossOfExamples | None = None
     mean_weight: float | None = None
+
+    def split(self, model: keras.Model, *, gather: Gather | None = None) -> tuple[keras.Model, "Objective"]:
+        """The part of a model that is computed for each example, and the objective for it: see Task."""
+        part, task = self.task.split(model, gather=gather)
+        return part, dataclasses.replace(self, task=task)
 
     def losses(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
         """Returns each example's loss, float32 [batch]; logits: float32 [batch, logits].

@@ -11,6 +11,7 @@ from pipeline.training.tasks.classification import Binary, Multiclass, Regressio
 from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.multioutput import Multilabel, Multitarget
 from pipeline.training.tasks.next_token import NextToken
+from pipeline.training.tasks.retrieval import Retrieval
 from pipeline.training.tasks.task import Task
 
 TASKS: Mapping[str, Task] = {
@@ -20,6 +21,7 @@ TASKS: Mapping[str, Task] = {
     "regression": Regression(),
     "multitarget": Multitarget(),
     "next_token": NextToken(),
+    "retrieval": Retrieval(),
 }
 
 
@@ -69,7 +71,7 @@ class EvaluationMetrics:
 
         Args:
           labels: [batch, *label.shape], class indices or values.
-          predictions: [batch, …], as the task's `answers` gives them.
+          predictions: [batch, …], as the task's `evaluated` gives them.
           mask: [batch], 0 where an example is padding; None: none is.
           weights: [batch], weights of the examples; None: they have none.
         """
@@ -96,7 +98,7 @@ class EvaluationMetrics:
         If examples have weights, each number is there twice, the second time with weights, as `weighted_…`.
         """
         summary = {"task": self._label.task, "examples": self._examples}
-        if self._label.classes:
+        if self._label.classes and not self._label.is_retrieval:  # items may be very many
             summary["classes"] = list(self._label.classes)
         plain = self._accumulator.result() | _numbers(self._more) if self._examples else {}
         return summary | plain | self._weighted_numbers()

@@ -6,13 +6,15 @@ classes) are in pipeline/data/schema/feature_types.py, which Beam workers read w
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,11 +30,15 @@ class Metric:
 LOSS = Metric(key="loss", name="loss")  # the training loop logs it for every task
 
 
+# Whole numbers of a replica's examples, int32 [batch] → those of all replicas, int32 [global batch].
+Gather = Callable[[tf.Tensor], tf.Tensor]
+
+
 class Accumulator(Protocol):
     """Adds up an evaluation on the host, in float64, so that it is exact under every strategy."""
 
     def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None) -> None:
-        """Adds examples: labels [n, *label.shape], and predictions as `Task.answers` gives them, float64.
+        """Adds examples: labels [n, *label.shape], and predictions as `Task.evaluated` gives them, float64.
 
         Args:
           weights: float64 [n], at least 0; None: all are 1. They are given only if `has_weighted_metrics`.
@@ -49,13 +55,15 @@ class Task(abc.ABC):
 
     The report shows `metrics`, the most informative first. Where `has_accuracy` is True, `hits` counts right
     answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses. Where
-    `has_weighted_metrics` is True, its accumulator takes weights.
+    `has_weighted_metrics` is True, its accumulator takes weights. Where `needs_labels` is True, metrics do
+    not follow from the answers: an evaluation asks the model about the labels.
     """
 
     metrics: ClassVar[tuple[Metric, ...]]
     has_accuracy: ClassVar[bool] = False
     can_be_smoothed: ClassVar[bool] = False
     has_weighted_metrics: ClassVar[bool] = False
+    needs_labels: ClassVar[bool] = False
 
     def metrics_of(self, label: Label) -> tuple[Metric, ...]:
         """The metrics of a label: `metrics`, and what follows from its classes or targets."""
@@ -65,6 +73,22 @@ class Task(abc.ABC):
     def logged(self, label: Label) -> tuple[str, ...]:
         """The numbers of `Accumulator.result`, which a callback can monitor."""
         return tuple(dict.fromkeys((LOSS.key, *(metric.key for metric in self.metrics_of(label)))))
+
+    def measured(self, label: Label, statistics: SplitStatistics) -> "Task":
+        """This task with what its losses need of the statistics of the train split."""
+        del label, statistics
+        return self
+
+    def split(self, model: keras.Model, *, gather: Gather | None = None) -> tuple[keras.Model, "Task"]:
+        """The part of a model that is computed for each example, and this task for what that part gives.
+
+        It is the whole model, which gives logits, unless the task computes the rest in a better way.
+
+        Args:
+          gather: of a step of training; None: there are no other replicas.
+        """
+        del gather
+        return model, self
 
     @abc.abstractmethod
     def logits(self, label: Label) -> int:
@@ -104,13 +128,30 @@ class Task(abc.ABC):
         """Returns the model's answers, float32 [batch, …], from logits float32 [batch, logits]."""
 
     def answers(self, label: Label, inputs: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
-        """What an evaluation and an export take, float32 [batch, *label.answer_shape]: the predictions.
+        """What an export answers, float32 [batch, *label.answer_shape]: the predictions.
 
         Args:
           inputs: the model's, where answers depend on them.
         """
         del label, inputs
         return self.predictions(logits)
+
+    def served(
+        self, label: Label, inputs: Mapping[str, tf.Tensor], logits: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """What an export answers, [batch, …] each, by the names of its outputs; `answers` among them."""
+        return {LABEL_TASKS[label.task].output: self.answers(label, inputs, logits)}
+
+    def served_specs(self, label: Label) -> dict[str, tf.TensorSpec]:
+        """Dtypes and shapes of `served`."""
+        return {LABEL_TASKS[label.task].output: tf.TensorSpec([None, *label.answer_shape], tf.float32)}
+
+    def evaluated(
+        self, label: Label, inputs: Mapping[str, tf.Tensor], logits: tf.Tensor, labels: tf.Tensor
+    ) -> tf.Tensor:
+        """What the accumulator takes, float32 [batch, …]: the answers."""
+        del labels
+        return self.answers(label, inputs, logits)
 
     @abc.abstractmethod
     def accumulator(self, label: Label) -> Accumulator:

@@ -1,10 +1,14 @@
 """What is proposed for a label, by example; and which columns could be one."""
 
+from collections import Counter
+
 import pytest
 
+from beam_jobs.schema.features import propose_history
 from beam_jobs.schema.labels import candidates, label_remarks, propose_label, propose_labels
 from beam_jobs.schema.profiles import ColumnProfile
 from pipeline.base.errors import InputError
+from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import Label
 from tests.unit.beam_jobs.schema.profiles import profile
 
@@ -39,6 +43,34 @@ def test_many_ordered_whole_numbers_are_a_regression(distinct: int, task: str):
 def test_the_task_may_be_given(task: str, distinct: int, proposed: str):
     label = propose_label(rings(distinct), task=task)
     assert (label.task, len(label.classes)) == (proposed, 0 if proposed == "regression" else distinct)
+
+
+def test_items_keep_their_names():
+    shop = ColumnProfile(name="item", counts={"b, c": 5, "A1": 3, "a1": 2, "x.": 1, "x": 4, "": 7})
+    label = propose_label(shop, task="retrieval")
+    assert (label.task, label.classes) == ("retrieval", ("A1", "a1", "b, c", "x", "x."))
+    assert (label.clean.aliases, label.clean.strip) == ({}, Clean().strip)
+
+
+def test_one_item_is_nothing_to_choose_from():
+    with pytest.raises(
+        InputError, match=r"--label=c: received one value, 'a', .* expected the names of two items"
+    ):
+        propose_label(profile("a", "a"), task="retrieval")
+
+
+def test_lists_of_items_have_the_items_as_vocabulary():
+    lists = ColumnProfile(
+        name="last",
+        counts={},
+        lengths=Counter({2: 9}),
+        items="text",
+        item_counts={"b": 9, "a": 9, "z": 1},
+    )
+    found = propose_history(lists, ("b", "a"))
+    assert (found.vocabulary, found.length, found.missing) == (("b", "a"), 2, "reject")
+    assert propose_history(lists, ("z",)) is None
+    assert propose_history(profile("a", "b"), ("a", "b")) is None
 
 
 def test_a_label_whose_every_class_has_one_row_is_refused():
