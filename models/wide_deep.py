@@ -8,37 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 import keras
-import numpy as np
 
-
-@keras.saving.register_keras_serializable("penstock")
-class OffsetEmbedding(keras.layers.Layer):
-    """Embeds several categorical columns through one table, so that one gather serves them all.
-
-    Column c's id i is row `sum(cardinalities[:c]) + i` of the table.
-    int32 [batch, columns] → float [batch, columns, size].
-    """
-
-    def __init__(self, cardinalities: Sequence[int], size: int, *, initializer: str = "uniform", **kwargs):
-        super().__init__(**kwargs)
-        self.cardinalities = tuple(cardinalities)
-        self.size = size
-        self.initializer = initializer
-        self._offsets = np.cumsum([0, *self.cardinalities[:-1]], dtype=np.int32)
-
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
-        shape = (sum(self.cardinalities), self.size)
-        self.table = self.add_weight(shape=shape, initializer=self.initializer, name="table")
-
-    def call(self, ids: keras.KerasTensor) -> keras.KerasTensor:
-        return keras.ops.take(self.table, ids + self._offsets, axis=0)
-
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        return (*input_shape, self.size)
-
-    def get_config(self) -> dict:
-        own = {"cardinalities": self.cardinalities, "size": self.size, "initializer": self.initializer}
-        return {**super().get_config(), **own}
+from models.embedding import OffsetEmbedding
 
 
 @keras.saving.register_keras_serializable("penstock")

@@ -133,13 +133,27 @@ def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
 def sums_without_gradient(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """The sums of all replicas' tensors; no gradient is taken of them."""
     context = tf.distribute.get_replica_context()
-    if context.num_replicas_in_sync == 1:
+    if context.num_replicas_in_sync == 1 or not values:
         return list(values)
     if _sums_natively():
         return context.all_reduce("SUM", list(values))
     # The search for variables ends at a tensor without a gradient. A tensor that replicas share would only
     # count once.
     return list(context.merge_call(_summed, args=tuple(map(tf.stop_gradient, values))))
+
+
+def gathered_over_replicas(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Each of the tensors, of all replicas, one behind the other along the first axis; without a gradient."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return list(values)
+    if _sums_natively():
+        return [context.all_gather(value, axis=0) for value in values]
+    return list(context.merge_call(_gathered, args=tuple(map(tf.stop_gradient, values))))
+
+
+def _gathered(strategy: tf.distribute.Strategy, *values: tf.distribute.DistributedValues) -> list[tf.Tensor]:
+    return [strategy.gather(value, axis=0) for value in values]
 
 
 def _sums_natively() -> bool:

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from models.wide_deep import OffsetEmbedding, PeriodicFeatures, wide_deep
+from models.embedding import OffsetEmbedding
+from models.wide_deep import PeriodicFeatures, wide_deep
 
 NUMERIC = np.array([[0.5, -1.0], [2.0, 0.0]], "float32")
 CATEGORIES = np.array([[0, 3], [2, 0]], "int32")
