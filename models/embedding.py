@@ -1,9 +1,18 @@
 """Embeddings of categorical columns through one table, which may have millions of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
+
+# A table of more numbers, 64 MB, is drawn in blocks of rows, of so many numbers: drawn at once, it would take
+# its memory three times (Keras 3.15, measured).
+_AT_ONCE = 2**24
+_DRAWN = (
+    keras.initializers.RandomUniform,
+    keras.initializers.RandomNormal,
+    keras.initializers.TruncatedNormal,
+)
 
 
 @keras.saving.register_keras_serializable("penstock")
@@ -28,7 +37,8 @@ class OffsetEmbedding(keras.layers.Layer):
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         shape = (sum(self.cardinalities), self.size)
         # No autocast: in mixed precision it would cast the whole table before each gather.
-        self.table = self.add_weight(shape=shape, initializer=self.initializer, name="table", autocast=False)
+        initializer = in_blocks(keras.initializers.get(self.initializer))
+        self.table = self.add_weight(shape=shape, initializer=initializer, name="table", autocast=False)
 
     def call(self, ids: keras.KerasTensor) -> keras.KerasTensor:
         gathered = _rows(self.table.value, ids + self._offsets)
@@ -47,3 +57,21 @@ def _rows(table: object, ids: keras.KerasTensor) -> keras.KerasTensor:
     # each, and only a copy can be read by rows (TensorFlow 2.21).
     copy = table._get() if hasattr(table, "_get") else table
     return copy.sparse_read(ids) if hasattr(copy, "sparse_read") else keras.ops.take(table, ids, axis=0)
+
+
+def in_blocks(initializer: keras.initializers.Initializer) -> Callable[..., object]:
+    """An initializer that draws a table of over 2²⁴ numbers in blocks of rows, each with its own seed."""
+
+    def draw(shape: Sequence[int], dtype: str | None = None) -> object:
+        rows, size = shape
+        if rows * size <= _AT_ONCE or not isinstance(initializer, _DRAWN):
+            return initializer(shape, dtype=dtype)
+        config, block = initializer.get_config(), max(1, _AT_ONCE // size)
+        table = np.empty((rows, size), dtype)
+        for number, start in enumerate(range(0, rows, block)):
+            of_block = type(initializer)(**{**config, "seed": initializer.seed + number})
+            part = table[start : start + block]
+            part[:] = of_block(part.shape, dtype=dtype)
+        return table
+
+    return draw

@@ -32,6 +32,21 @@ class Small:
 
 
 SMALL = {
+    "dcn": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "embedding": 2,
+            "crosses": 2,
+            "rank": 3,
+            "hidden": (8,),
+            "dropout": 0.0,
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+        },
+    ),
     "resnet": Small(
         arguments={
             "image_shape": (8, 8, 1),
