@@ -7,7 +7,7 @@ updated by rows (docs/training.md, "Large tables").
 
 Settings to try next: --config.model.interaction=dot --config.model.rank=32 --config.optimizer.name=adamw
 
-Hardware: 2 CPU cores are enough; 10 million buckets take 1.3 GB, and twice that while a checkpoint is written.
+Hardware: 2 CPU cores are enough; docs/training.md says how much memory large tables take.
 """
 
 from pipeline.configs import base
