@@ -72,9 +72,8 @@ def get_config() -> Config:
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = {}
-    config.optimizer.name = (
-        "adamw"  # adamw, adam, sgd, adagrad, muon, of keras.optimizers, or module:function
-    )
+    # adamw, adam, sgd, adagrad, muon, one of keras.optimizers, or module:function
+    config.optimizer.name = "adamw"
     config.optimizer.learning_rate = 1e-3  # the largest, after the warm-up
     # cosine or linear (to 0 at the end), rsqrt, constant, a class of keras.optimizers.schedules, or code
     config.optimizer.schedule = "cosine"
