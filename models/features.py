@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import keras
-import numpy as np
+
+from models.embedding import OffsetEmbedding
 
 NUMERIC, CATEGORIES = "numeric", "categories"  # the inputs that hold several columns
 Embed = Callable[[keras.KerasTensor], keras.KerasTensor]  # ids [batch, length] → [batch, length, size]
@@ -73,36 +74,6 @@ def hidden_layers(
 
 def side_by_side(features: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
     return keras.layers.Concatenate()(features) if len(features) > 1 else features[0]
-
-
-@keras.saving.register_keras_serializable("penstock")
-class OffsetEmbedding(keras.layers.Layer):
-    """Embeds several categorical columns through one table, so that one gather serves them all.
-
-    Column c's id i is row `sum(cardinalities[:c]) + i` of the table.
-    int32 [batch, columns] → float [batch, columns, size].
-    """
-
-    def __init__(self, cardinalities: Sequence[int], size: int, *, initializer: str = "uniform", **kwargs):
-        super().__init__(**kwargs)
-        self.cardinalities = tuple(cardinalities)
-        self.size = size
-        self.initializer = initializer
-        self._offsets = np.cumsum([0, *self.cardinalities[:-1]], dtype=np.int32)
-
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
-        shape = (sum(self.cardinalities), self.size)
-        self.table = self.add_weight(shape=shape, initializer=self.initializer, name="table")
-
-    def call(self, ids: keras.KerasTensor) -> keras.KerasTensor:
-        return keras.ops.take(self.table, ids + self._offsets, axis=0)
-
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        return (*input_shape, self.size)
-
-    def get_config(self) -> dict:
-        own = {"cardinalities": self.cardinalities, "size": self.size, "initializer": self.initializer}
-        return {**super().get_config(), **own}
 
 
 @keras.saving.register_keras_serializable("penstock")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import keras
 
+from models.dcn import dcn
 from models.resnet import resnet, resnet18, resnet50
 from models.sequence_recommender import sequence_recommender
 from models.transformer import transformer
@@ -12,6 +13,7 @@ from models.vit import vit
 from models.wide_deep import wide_deep
 
 MODELS: Mapping[str, Callable[..., keras.Model]] = {
+    "dcn": dcn,
     "resnet": resnet,
     "resnet18": resnet18,
     "resnet50": resnet50,

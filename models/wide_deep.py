@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import keras
 
-from models.features import CATEGORIES, NUMERIC, OffsetEmbedding, features, hidden_layers
+from models.embedding import OffsetEmbedding
+from models.features import CATEGORIES, NUMERIC, features, hidden_layers
 
 
 def wide_deep(

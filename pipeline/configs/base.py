@@ -72,7 +72,8 @@ def get_config() -> Config:
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = {}
-    config.optimizer.name = "adamw"  # adamw, adam, sgd, muon, one of keras.optimizers, or module:function
+    # adamw, adam, sgd, adagrad, muon, one of keras.optimizers, or module:function
+    config.optimizer.name = "adamw"
     config.optimizer.learning_rate = 1e-3  # the largest, after the warm-up
     # cosine or linear (to 0 at the end), rsqrt, constant, a class of keras.optimizers.schedules, or code
     config.optimizer.schedule = "cosine"
@@ -84,6 +85,9 @@ def get_config() -> Config:
     config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
     config.optimizer.momentum = 0.9  # sgd, and others that take it
     config.optimizer.matrices = ("*kernel",)  # variables of two axes that muon updates; adamw does the others
+    # Which embedding tables are updated by rows, those of a batch's ids: auto (the large ones), always (all)
+    # or never (docs/training.md, "Large tables").
+    config.optimizer.sparse = "auto"
     config.optimizer.rates = ()  # times the learning rate, by variable: (('logits/*', 10.0),); first match
 
     config.evaluation = {}

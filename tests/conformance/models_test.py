@@ -55,6 +55,21 @@ def bottlenecks(inputs: int, width: int, count: int) -> int:
 
 
 SMALL = {
+    "dcn": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "embedding": 2,
+            "crosses": 2,
+            "rank": 3,
+            "hidden": (8,),
+            "dropout": 0.0,
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+        },
+    ),
     "resnet": Small(
         arguments={**IMAGE, "widths": (4, 6), "blocks_per_stage": 1},
         inputs=IMAGES,

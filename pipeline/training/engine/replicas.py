@@ -133,7 +133,7 @@ def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
 def sums_without_gradient(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """The sums of all replicas' tensors; no gradient is taken of them."""
     context = tf.distribute.get_replica_context()
-    if context.num_replicas_in_sync == 1:
+    if context.num_replicas_in_sync == 1 or not values:
         return list(values)
     if _sums_natively():
         return context.all_reduce("SUM", list(values))
@@ -155,6 +155,20 @@ def gathered(ids: tf.Tensor) -> tf.Tensor:
     own = tf.one_hot(number, replicas)[:, None] * tf.cast(ids, tf.float32)  # (replicas, batch)
     [whole] = sums_without_gradient([own])
     return tf.cast(tf.reshape(whole, [-1]), ids.dtype)
+
+
+def gathered_over_replicas(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Each of the tensors, of all replicas, one behind the other along the first axis; without a gradient."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return list(values)
+    if _sums_natively():
+        return [context.all_gather(value, axis=0) for value in values]
+    return list(context.merge_call(_gathered, args=tuple(map(tf.stop_gradient, values))))
+
+
+def _gathered(strategy: tf.distribute.Strategy, *values: tf.distribute.DistributedValues) -> list[tf.Tensor]:
+    return [strategy.gather(value, axis=0) for value in values]
 
 
 def _sums_natively() -> bool:

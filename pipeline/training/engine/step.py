@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.input.training import TargetsOfBatch
-from pipeline.training.engine import batches
+from pipeline.training.engine import batches, rows
 from pipeline.training.engine.batches import Making
 from pipeline.training.engine.replicas import gathered, sums_without_gradient
 from pipeline.training.loop.clock import Tally
@@ -62,8 +62,9 @@ class Kept:
             variable.assign(tf.where(finite, variable.value, before))
 
 
-def _is_finite(value: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_all(tf.math.is_finite(value))
+def _is_finite(value: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
+    numbers = value.values if isinstance(value, tf.IndexedSlices) else value
+    return tf.reduce_all(tf.math.is_finite(numbers))
 
 
 def _apply_where(
@@ -378,7 +379,14 @@ def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return []  # a step is one op there, whose result comes last
     copies = [copy for variable in variables for copy in strategy.experimental_local_results(variable.value)]
-    return [copy.read_value() for copy in copies]
+    return [_value(copy) for copy in copies]
+
+
+def _value(variable: tf.Variable) -> tf.Tensor:
+    # Of what may be a table that is updated by rows, one row: TensorFlow would copy it as a whole.
+    if len(variable.shape) == 2 and math.prod(variable.shape) >= rows.LARGE:
+        return variable.sparse_read([0])
+    return variable.read_value()
 
 
 # --- From gradients to weights: in one order, with the same numbers under every strategy.
@@ -407,7 +415,8 @@ _LEAST_SCALE = 2.0**-14
 Inputs = dict[str, tf.Tensor]
 # (inputs, targets) → what these examples add to the loss, a scalar; and sums over them, float32 [n].
 LossOf = Callable[[Inputs, TargetsOfBatch], tuple[tf.Tensor, tf.Tensor]]
-_Gradients = list[tf.Tensor | None]  # in the variables' shapes; None: not connected to the loss
+# In the variables' shapes, or rows of tables that are updated by rows; None: not connected to the loss.
+_Gradients = list[tf.Tensor | tf.IndexedSlices | None]
 
 
 class Update:
@@ -501,7 +510,10 @@ class Update:
             # This does nothing except in float16, whose optimizer divides the gradients again.
             scaled = self._optimizer.scale_loss(loss)
         found = tape.gradient(scaled, self._variables)
-        gradients = [dense(each, of) for each, of in zip(found, self._variables, strict=True)]
+        gradients = [
+            each if rows.is_by_rows(self._inner, of) else dense(each, of)
+            for each, of in zip(found, self._variables, strict=True)
+        ]
         return gradients, tf.concat([sums, [loss]], axis=0)
 
     def _apply(self, gradients: _Gradients, *, loss: tf.Tensor) -> tf.Tensor:
@@ -510,7 +522,7 @@ class Update:
         connected = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
         if not connected:
             raise _untouched(self._variables)
-        summed = sums_without_gradient([gradient for gradient, _ in connected])
+        summed = _summed([gradient for gradient, _ in connected])
         variables = [variable for _, variable in connected]
         if self._put_back is not None:
             return apply_if_finite(self._optimizer, summed, variables, loss=loss)
@@ -528,21 +540,37 @@ def _untouched(variables: Sequence[keras.Variable]) -> InputError:
     )
 
 
+def _summed(gradients: _Gradients) -> _Gradients:
+    """The sums over all replicas, in the same order."""
+    found = iter(
+        sums_without_gradient([each for each in gradients if not isinstance(each, tf.IndexedSlices)])
+    )
+    return [rows.summed(each) if isinstance(each, tf.IndexedSlices) else next(found) for each in gradients]
+
+
 def dense(gradient: tf.Tensor | tf.IndexedSlices | None, variable: keras.Variable) -> tf.Tensor | None:
     """Makes a gradient dense, in the variable's shape; rows with equal ids are added.
 
-    Keras's Adam computes with whole tables anyway, so this costs no more memory than its moments.
+    A dense update computes with whole tables anyway, so this costs no more memory than its moments.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
-    ids, rows, shape = gradient.indices, gradient.values, variable.shape
+    ids, values, shape = gradient.indices, gradient.values, variable.shape
     if math.prod(shape[1:]) < _WIDE_ROW:
-        return tf.math.unsorted_segment_sum(rows, ids, shape[0])
-    return tf.scatter_nd(ids[:, None], rows, shape)
+        return tf.math.unsorted_segment_sum(values, ids, shape[0])
+    return tf.scatter_nd(ids[:, None], values, shape)
 
 
 def _added(
     one: tuple[_Gradients, tf.Tensor], other: tuple[_Gradients, tf.Tensor]
 ) -> tuple[_Gradients, tf.Tensor]:
-    gradients = [a if b is None else a + b for a, b in zip(one[0], other[0], strict=True)]
+    gradients = [_sum_of(a, b) for a, b in zip(one[0], other[0], strict=True)]
     return gradients, one[1] + other[1]
+
+
+def _sum_of(
+    one: tf.Tensor | tf.IndexedSlices | None, other: tf.Tensor | tf.IndexedSlices | None
+) -> tf.Tensor | tf.IndexedSlices | None:
+    if other is None:
+        return one
+    return rows.added(one, other) if isinstance(one, tf.IndexedSlices) else one + other

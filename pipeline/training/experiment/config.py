@@ -138,6 +138,7 @@ class Optimizer:
     not_decayed: tuple[str, ...]
     momentum: float
     matrices: tuple[str, ...]  # that muon updates
+    sparse: str  # which tables are updated by rows: one of SPARSE
     options: Values  # further arguments of one that code names
     rates: tuple[tuple[str, float], ...]  # a pattern of variables, and the multiple of their learning rate
     place: Place = ANYWHERE
@@ -292,7 +293,8 @@ def check_keys(config: Values) -> None:
                 raise _error(f"{prefix}{name}", "nothing", "a value", begin)
 
 
-OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "muon")  # others are named as code
+OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "adagrad", "muon")  # others are named as code
+SPARSE = ("auto", "always", "never")
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
 _MOST_EXAMPLES = 2**31 - 1  # of a batch: they are counted in int32
 _SEEDS = 2**32  # NumPy's
@@ -363,6 +365,9 @@ def _check_values(config: Values) -> None:
     train = config["train"]
     if not train["steps"] and not _POSITIVE[0](train["epochs"]):
         raise _error("train.epochs", train["epochs"], _POSITIVE[1])
+    sparse = config["optimizer"]["sparse"]
+    if sparse not in SPARSE:
+        raise unknown_name("--config.optimizer.sparse", sparse, SPARSE, otherwise="Choose one of these.")
     policy = train["on_bad_step"]
     if policy not in POLICIES:
         key, otherwise = "--config.train.on_bad_step", "Choose one of these."

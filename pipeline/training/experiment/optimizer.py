@@ -10,10 +10,12 @@ import tensorflow as tf
 from keras import ops
 
 from pipeline.base.errors import InputError, unknown_name
+from pipeline.training.engine import rows
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import code
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment.model import matching
+from pipeline.training.experiment.tables import NO_TABLES, Tables
 
 # Decaying scales and offsets only shrinks the signal (Goyal et al. 2017, section 5.3, leave them out too).
 _NOT_DECAYED = ("bias", "gamma", "beta", "scale")
@@ -25,14 +27,18 @@ def build(
     *,
     total_steps: int,
     precision: Precision,
+    tables: Tables = NO_TABLES,
 ) -> keras.optimizers.Optimizer:
     """Makes the optimizer of `variables`.
 
     Weight decay is decoupled from the gradient (Loshchilov & Hutter 2019), and scaled by the learning rate.
 
+    Args:
+      tables: tables that can be updated by rows; `args.sparse` says whether they are.
+
     Raises:
       InputError: its name or schedule is unknown, or no variable's path matches a pattern of `not_decayed`
-        or `rates`.
+        or `rates`; or it cannot update tables by rows, and must.
     """
     optimizer = _OPTIMIZERS.get(args.name, _named)(args, _learning_rate(args, total_steps))
     if isinstance(optimizer, Muon):
@@ -41,6 +47,8 @@ def build(
     named = matching(args.not_decayed, variables, key="optimizer.not_decayed")
     usual = [each for each in variables if _is_not_decayed(each)]
     optimizer.exclude_from_weight_decay(var_list=[*usual, *named])
+    if by_rows := tables.by_rows(args, optimizer):
+        rows.update_by_rows(optimizer, by_rows)
     if args.rates:
         _multiply_rates(optimizer, _factors(args.rates, variables))
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
@@ -87,6 +95,7 @@ _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.
     "sgd": lambda args, rate: keras.optimizers.SGD(
         rate, momentum=args.momentum, weight_decay=args.weight_decay or None
     ),
+    "adagrad": lambda args, rate: keras.optimizers.Adagrad(rate, weight_decay=args.weight_decay or None),
     # Momentum as published; sgd's 0.9 is the config's default.
     "muon": lambda args, rate: Muon(rate, weight_decay=args.weight_decay or None, adam_beta_2=0.95),
 }
@@ -304,16 +313,7 @@ class _Fused:
     """Adds the fused update to Keras classes that keep Adam's moments. It is not for `amsgrad`."""
 
     def _clip_gradients(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        # Keras (3.15, measured) multiplies all gradients even where nothing is clipped, by 1.
-        if not self.global_clipnorm:
-            return super()._clip_gradients(gradients)
-        norm = tf.linalg.global_norm(gradients)
-        return tf.cond(
-            norm <= self.global_clipnorm,
-            lambda: list(gradients),
-            # A norm that is not finite comes here, and makes all gradients not finite, as in Keras.
-            lambda: tf.clip_by_global_norm(gradients, self.global_clipnorm, use_norm=norm)[0],
-        )
+        return rows.clipped(gradients, self.global_clipnorm)
 
     def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
         """Does nothing: `update_step` applies the decay. Keras (3.15, measured) computes the rate again for
@@ -343,12 +343,11 @@ class _Fused:
         corrected, decay = (tf.cast(each, variable.dtype) for each in learning_rate)
         if self.weight_decay and self._use_weight_decay(variable):
             variable.assign_sub(variable * decay)
-        # Keras (3.15) has no public name for the moments of a variable.
-        index = self._get_variable_index(variable)
+        m, v = self._moments_of(variable)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
+            m=m.handle,
+            v=v.handle,
             beta1_power=tf.zeros([], variable.dtype),  # `corrected` includes both corrections
             beta2_power=tf.zeros([], variable.dtype),
             lr=corrected,
@@ -357,6 +356,29 @@ class _Fused:
             epsilon=self.epsilon,
             grad=tf.cast(gradient, variable.dtype),
         )
+
+    def update_rows(
+        self, gradient: tf.IndexedSlices, variable: tf.Variable, learning_rate: tuple[tf.Tensor, tf.Tensor]
+    ) -> None:
+        """Changes the rows of a table, and their moments, that have a gradient: "lazy" Adam.
+
+        The others stay as they are: their moments do not shrink, and do not move them further.
+        """
+        corrected, decay = (tf.cast(each, variable.dtype) for each in learning_rate)
+        ids, g = gradient.indices, gradient.values
+        rows.decay_rows(self, ids, variable, decay)
+        m, v = self._moments_of(variable)
+        first, second = rows.rows_of(m, ids), rows.rows_of(v, ids)
+        first += (g - first) * (1 - self.beta_1)
+        second += (tf.square(g) - second) * (1 - self.beta_2)
+        rows.put(m, ids, first)
+        rows.put(v, ids, second)
+        rows.subtract(variable, ids, corrected * first / (tf.sqrt(second) + self.epsilon))
+
+    def _moments_of(self, variable: tf.Variable) -> tuple[tf.Variable, tf.Variable]:
+        # Keras (3.15) has no public name for the moments of a variable.
+        index = self._get_variable_index(variable)
+        return self._momentums[index].value, self._velocities[index].value
 
 
 # They have the names of Keras's classes, because variables are named after the class, in checkpoints too.

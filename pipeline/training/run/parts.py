@@ -22,6 +22,7 @@ from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import Averages, inner_loop, train_step
 from pipeline.training.experiment import checks, first_weights, optimizer, restore
 from pipeline.training.experiment import data as data_lib
+from pipeline.training.experiment import tables as tables_lib
 from pipeline.training.experiment.model import build_preprocess, fitted_model, learned_scale, matching
 from pipeline.training.experiment.model_code import without_first_weights
 from pipeline.training.loop.clock import StepTimes
@@ -74,12 +75,18 @@ def build(setup: Setup) -> Run:
         )
         model = fitted.model
         adapt_to_replicas(model, replicas=replicas_in_sync)
+        tables = tables_lib.tables_of(
+            model, is_compiled=setup.jit_compile, is_scaled=setup.precision.needs_loss_scaling
+        )
         model.optimizer = optimizer.build(
             experiment.optimizer,
             model.trainable_variables,
             total_steps=setup.cadence.total_steps,
             precision=setup.precision,
+            tables=tables,
         )
+        inner = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+        notes = (*fitted.notes, *tables.lines(experiment.optimizer, inner))
         averages = step.build_averages(experiment.optimizer.ema, model)
     evaluate = Evaluator(
         setup.strategy,
@@ -96,7 +103,7 @@ def build(setup: Setup) -> Run:
         worker=strategy.worker(setup.strategy),
         preprocess=preprocess,
         model=model,
-        model_notes=fitted.notes,
+        model_notes=notes,
         averages=averages,
         scale=label_scale(schema.label, statistics),
         learned=learned,

@@ -197,7 +197,7 @@ def test_the_places_of_a_models_own_classes_are_found_in_its_file(tmp_path):
     model = wide_deep(numeric=2, cardinalities=(3, 4), sequences={}, outputs=1, hidden=(4,))
     assert keras_file.save(model, tmp_path) == ""
     assert keras_file.custom_objects(tmp_path / "model.keras") == {
-        "penstock>OffsetEmbedding": "models.features:OffsetEmbedding",
+        "penstock>OffsetEmbedding": "models.embedding:OffsetEmbedding",
         "penstock>PeriodicFeatures": "models.features:PeriodicFeatures",
     }
     inputs = {"numeric": np.ones((2, 2), "float32"), "categories": np.ones((2, 2), "int32")}

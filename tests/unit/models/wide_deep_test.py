@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from models.features import OffsetEmbedding, PeriodicFeatures
+from models.embedding import OffsetEmbedding
+from models.features import PeriodicFeatures
 from models.wide_deep import wide_deep
 
 NUMERIC = np.array([[0.5, -1.0], [2.0, 0.0]], "float32")

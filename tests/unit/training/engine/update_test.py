@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.features import OffsetEmbedding
+from models.embedding import OffsetEmbedding
 from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.training.engine import step as step_lib
