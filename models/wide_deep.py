@@ -118,24 +118,28 @@ def wide_deep(
         ids = keras.Input((len(cardinalities),), dtype="int32", name="categories")
         inputs.append(ids)
         deep.append(keras.layers.Flatten()(OffsetEmbedding(cardinalities, embedding, name="embeddings")(ids)))
-        wide.append(_linear(ids, cardinalities, outputs))
+        wide.append(linear_of_ids(ids, cardinalities, outputs))
     for name, (length, size) in sequences.items():
         words = keras.Input((length,), dtype="int32", name=name)
         inputs.append(words)
-        deep.append(_mean_embedding(words, size, embedding))
+        deep.append(mean_embedding(words, size, embedding))
     if not inputs:
         raise ValueError("wide_deep needs numeric, categorical or sequence inputs and received none.")
     logits = [*wide, _perceptron(deep, hidden, dropout, outputs)]
     return keras.Model(inputs, keras.layers.Add(dtype="float32", name="logits")(logits), name="wide_deep")
 
 
-def _linear(ids: keras.KerasTensor, cardinalities: Sequence[int], outputs: int) -> keras.KerasTensor:
+def linear_of_ids(
+    ids: keras.KerasTensor, cardinalities: Sequence[int], outputs: int, *, name: str = "wide"
+) -> keras.KerasTensor:
+    """Sums weights of the ids, which begin as 0: int32 [batch, columns] → float32 [batch, outputs]."""
     # float32: a sum over many columns in bfloat16 would keep 8 bits. Zeros: the wide part starts silent.
-    table = OffsetEmbedding(cardinalities, outputs, initializer="zeros", dtype="float32", name="wide")
+    table = OffsetEmbedding(cardinalities, outputs, initializer="zeros", dtype="float32", name=name)
     return keras.ops.sum(table(ids), axis=1)  # (batch, outputs)
 
 
-def _mean_embedding(words: keras.KerasTensor, size: int, embedding: int) -> keras.KerasTensor:
+def mean_embedding(words: keras.KerasTensor, size: int, embedding: int) -> keras.KerasTensor:
+    """The mean embedding of a text's words: int32 [batch, length] → float [batch, embedding]."""
     embedded = keras.layers.Embedding(size, embedding, name=f"{words.name}_embedding")(words)
     present = _present(words)  # (batch, length)
     # A text without words gives 0. Keras's pooling would divide by none.

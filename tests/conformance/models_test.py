@@ -41,6 +41,24 @@ SMALL = {
         },
         inputs={"image": DRAW.integers(0, 256, (EXAMPLES, 8, 8, 1)).astype("uint8")},
     ),
+    "tabular": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "sequences": {"words": (4, 10)},
+            "boundaries": ((-1.0, 0.0, 0.5), (-2.0, 2.0)),
+            "bins": 4,
+            "embedding": 2,
+            "members": 3,
+            "hidden": (8,),
+            "dropout": 0.0,  # as below
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+            "words": DRAW.integers(0, 10, (EXAMPLES, 4)).astype("int32"),
+        },
+    ),
     "transformer": Small(
         arguments={
             "sequences": {"tokens": (6, OUTPUTS + 1), "segments": (6, 8)},
