@@ -2,8 +2,8 @@
 
 After Gorishniy et al. 2024, "TabM: Advancing Tabular Deep Learning with Parameter-Efficient Ensembling", the
 form called TabM-mini. Each member sees the inputs through signs of its own, has a last layer of its own, and
-learns by its own loss; their logits' mean is what the model answers. A linear part stands beside them, because
-on small tables nothing else may be worth learning.
+learns by its own loss; their logits' mean is what the model answers. A linear part stands beside them,
+because on small tables nothing else may be worth learning.
 """
 
 import itertools
@@ -16,8 +16,8 @@ import numpy as np
 from models.wide_deep import OffsetEmbedding, linear_of_ids, mean_embedding
 
 _FEW_IDS = 32  # a number of many values has more: 32 bins between quantiles, and one for "missing"
-# Adam moves all weights alike, so a linear part times 10 learns ten times as fast as what stands beside it: it
-# has found what is linear before the rest learns it by heart.
+# Adam moves all weights alike, so a linear part times 10 learns ten times as fast as what stands beside
+# it: it has found what is linear before the rest learns by heart.
 _LINEAR_SCALE = 10.0
 _NARROWEST = 1e-6  # standard deviations: of a narrower bin, float32 cannot hold the parts
 
@@ -28,8 +28,8 @@ class PiecewiseLinear(keras.layers.Layer):
 
     Column c's boundaries b₀ < b₁ < … < bₘ cut it into m bins, and bin i holds what part of it lies below x:
     min(max((x − bᵢ₋₁) / (bᵢ − bᵢ₋₁), 0), 1), the encoding of Gorishniy et al. 2022, "On Embeddings for
-    Numerical Features in Tabular Deep Learning", section 3.2, but for the outermost bins, which end here: what
-    lies beyond is the line's. Version B of TabM's embeddings: x · line + offset + encoding · pieces.
+    Numerical Features in Tabular Deep Learning", section 3.2, but for the outermost bins, which end here:
+    what lies beyond is the line's. Version B of TabM's embeddings: x · line + offset + encoding · pieces.
 
     float32 [batch, n] → float [batch, n * size].
 
@@ -148,7 +148,7 @@ def tabular(
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
       outputs: numbers predicted for each example.
       boundaries: quantiles of each number, ascending, of which bins are made; none: no number has bins.
-      bin_columns: categorical columns whose ids are bins of a number. Those of more than a few ids are left out.
+      bin_columns: categorical columns whose ids are bins of a number; those of many ids are left out.
       bins: bins of a number, at most; 0: numbers are features as they are.
       embedding: size of a number's, a category's or a word's embedding.
       members: networks that share all weights but the first signs and the last layer; 1: a plain network.

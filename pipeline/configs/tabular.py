@@ -16,11 +16,13 @@ from pipeline.configs import base
 def get_config() -> base.Config:
     config = base.by_rules()
     config.model = {
-        "name": "wide_deep",
+        "name": "tabular",
         "embedding": 16,
-        "frequencies": -1,  # by the rows
-        "hidden": (256, 128),
-        "dropout": 0.3,
+        "bins": -1,  # by the rows, as the next two
+        "members": 0,
+        "dropout": -1.0,
+        "hidden": (128, 128),
     }
+    config.optimizer.ema = 0.99
     config.optimizer.weight_decay = 1e-2
     return config

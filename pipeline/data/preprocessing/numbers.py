@@ -53,8 +53,8 @@ def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStat
 def standardized_quantiles(
     features: Sequence[Numeric], measured: Mapping[str, FeatureStatistics]
 ) -> tuple[tuple[float, ...], ...]:
-    """Of each feature, the numbers between which equally many examples lie, ascending, as `standardized` gives
-    them; none where nothing was measured.
+    """The quantiles of each feature, ascending, as `standardized` gives its numbers; none where nothing was
+    measured.
     """
     return tuple(_quantiles(each, measured[each.name]) for each in features)
 

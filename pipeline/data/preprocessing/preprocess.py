@@ -58,8 +58,8 @@ class NumericInput:
 class CategoryInput:
     """`transform`: the features, each [batch] → ids, int32 or int64, each below its column's cardinality.
 
-    The ids are [batch, len(cardinalities)]; with one feature they may be [batch]. `are_bins` says that they are
-    bins of numbers, which a model has as numbers, too.
+    The ids are [batch, len(cardinalities)]; with one feature they may be [batch]. `are_bins` says that they
+    are bins of numbers, which a model has as numbers, too.
     """
 
     features: tuple[str, ...]
@@ -244,8 +244,8 @@ class ModelInputs:
     `image`: [batch, height, width, channels] of `image_dtype`; `numeric`: finite float32 [batch, numeric];
     `categories`: int32 [batch, len(cardinalities)], each column below its cardinality; and each sequence
     under its own name: int32 [batch, length], each id below the sequence's size, 0 = padding. `columns` says
-    which columns of `numeric` and `categories` belong to which feature. `boundaries` has the quantiles of each
-    column of `numeric`, ascending, and none where they are not known; `bin_columns` are those of
+    which columns of `numeric` and `categories` belong to which feature. `boundaries` has the quantiles of
+    each column of `numeric`, ascending, and none where they are not known; `bin_columns` are those of
     `categories` that are bins of numbers.
     """
 

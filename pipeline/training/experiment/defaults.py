@@ -1,9 +1,9 @@
 """Defaults by rules: the values that a config leaves to its dataset, as `base.by_rules` does. No TensorFlow.
 
-A config leaves a number by 0 (`model.frequencies` by -1), and a text by "auto". A value that it names, or
-that the command line names, stays as it is. A command resolves a config before anything else reads it: so a
-run, its record and all that is made of them know numbers alone. The rules count the rows of the training
-split, R below.
+A config leaves a number by 0, an option of a model as `_OF_MODELS` says, and a text by "auto". A value that
+it names, or that the command line names, stays as it is. A command resolves a config before anything else
+reads it: so a run, its record and all that is made of them know numbers alone. The rules count the rows of
+the training split, R below.
 
 | key | rule |
 |---|---|
@@ -14,7 +14,7 @@ split, R below.
 | `train.steps` | 1,000, where the epochs are fewer steps |
 | `evaluation.every_epochs` | a twentieth of the epochs |
 | `train.keep_best` | `val_loss`, where there is a validation |
-| `model.frequencies` | 0 if R < 5,000, else 8; with `--warm_start` those of that run |
+| options of models, by R < 5,000 or not | `_OF_MODELS` below; with `--warm_start` those of that run |
 
 No tenth is held out of fewer than 100 rows, or where the schema has `split_by`: it is a random one, which
 would tear groups apart, and mix times.
@@ -30,6 +30,7 @@ rules: wine .963, breast_cancer AUC .993, diabetes 59.4, where gradient boosting
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 from pipeline.base.values import Values, section, value_at, with_values
 from pipeline.data.dataset.manifest import TRAIN, VALIDATION, Dataset
@@ -39,7 +40,6 @@ from pipeline.training.experiment.evaluation_splits import filled_splits, valida
 
 AUTO = "auto"
 LEFT = (0, AUTO)  # values that a config leaves to the rules
-LEFT_FREQUENCIES = -1  # 0 is none
 
 _LEAST_BATCH, _LARGEST_BATCH = 16, 256
 _BATCHES = 16  # of an epoch, at least
@@ -48,7 +48,27 @@ _EVALUATIONS = 20  # of a run
 _LEAST_DIVIDED = 100  # rows: a tenth of fewer says nothing of which checkpoint is the best
 _HELD_OUT, _OTHERS = f"{TRAIN}[90%:]", f"{TRAIN}[:90%]"
 _BEST = "val_loss"
-_FREQUENCIES, _MANY_FREQUENCIES, _MANY_ROWS = "model.frequencies", 8, 5_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Option:
+    """An option that a config leaves by `left`: its value below `_MANY_ROWS` rows, and from there on."""
+
+    left: float
+    few: float
+    many: float
+    words: str = "{}"
+
+
+_MANY_ROWS = 5_000
+_OF_MODELS: Mapping[str, Mapping[str, _Option]] = {
+    "wide_deep": {"frequencies": _Option(left=-1, few=0, many=8, words="{} sine frequencies")},
+    "tabular": {
+        "members": _Option(left=0, few=16, many=4, words="{} members"),
+        "bins": _Option(left=-1, few=0, many=48, words="{} bins"),
+        "dropout": _Option(left=-1.0, few=0.4, many=0.1, words="dropout {}"),
+    },
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,8 +95,9 @@ def resolve(values: Values, dataset: Dataset, *, begins_with: Values | None = No
     rows = sum(end - first for first, end in ranges)
     evaluation = section(config_lib.Evaluation, divided["evaluation"])
     chosen = by_rows(divided, rows=rows, is_validated=bool(validation_split(evaluation, dataset)))
-    if _FREQUENCIES in chosen and begins_with is not None:
-        chosen[_FREQUENCIES] = begins_with["model"].get("frequencies", chosen[_FREQUENCIES])
+    if begins_with is not None and begins_with["model"].get("name") == values["model"].get("name"):
+        kept = {f"model.{key}": value for key, value in begins_with["model"].items()}
+        chosen |= {key: kept[key] for key in chosen if key in kept}
     resolved = with_values(divided, chosen)
     made = f"validation {_HELD_OUT}, as the dataset has no such split; trained on {_OTHERS}"
     return Resolved(
@@ -118,10 +139,16 @@ def by_rows(values: Values, *, rows: int, is_validated: bool) -> dict[str, objec
     }
     given = {key: value_at(values, key) for key in rules}
     chosen = {key: each for key, each in rules.items() if given[key] in LEFT and each != given[key]}
-    model = values["model"]
-    if (model.get("name"), model.get("frequencies")) == ("wide_deep", LEFT_FREQUENCIES):
-        chosen[_FREQUENCIES] = _MANY_FREQUENCIES if rows >= _MANY_ROWS else 0
-    return chosen
+    return chosen | {
+        f"model.{name}": option.many if rows >= _MANY_ROWS else option.few
+        for name, option in _options(values).items()
+        if values["model"].get(name) == option.left
+    }
+
+
+def _options(values: Values) -> Mapping[str, _Option]:
+    """The options of the config's model that can be left to the rows, by name."""
+    return _OF_MODELS.get(values["model"].get("name", ""), {})
 
 
 def _batch(rows: int) -> int:
@@ -150,7 +177,10 @@ def _lines(resolved: Values, chosen: Values, rows: int) -> list[str]:
         "global_batch": f"batch {resolved['global_batch']:,}",
         "train.epochs": length,
         "evaluation.every_epochs": f"evaluation every {f'{every} epochs' if every > 1 else 'epoch'}",
-        _FREQUENCIES: f"{resolved['model'].get('frequencies') or 'no'} sine frequencies",
+        **{
+            f"model.{name}": option.words.format(resolved["model"].get(name) or "no")
+            for name, option in _options(resolved).items()
+        },
         "train.keep_best": f"the best {_BEST} kept" if train["keep_best"] else "",
     }
     said = [text for key, text in words.items() if key in chosen and text]

@@ -1,5 +1,7 @@
 """The encoding against NumPy, and what members share and do not share."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -34,8 +36,10 @@ def moved(model: keras.Model) -> keras.Model:
 
 def encoded(x: float, cuts: tuple[float, ...]) -> list[float]:
     """The parts of the bins below a number, as the paper's equation has them, cut at both ends."""
-    bins = zip(cuts[:-1], cuts[1:], strict=True)
-    return [0.0 if x < low else 1.0 if x >= high else (x - low) / (high - low) for low, high in bins]
+    return [
+        0.0 if x < low else 1.0 if x >= high else (x - low) / (high - low)
+        for low, high in itertools.pairwise(cuts)
+    ]
 
 
 def test_the_encoding_against_numpy():
