@@ -18,11 +18,12 @@ def get_config() -> base.Config:
     config.model = {
         "name": "tabular",
         "embedding": 16,
-        "bins": -1,  # by the rows, as the next two
-        "members": 0,
-        "dropout": -1.0,
+        "bins": 48,
+        "members": 0,  # by the rows
         "hidden": (128, 128),
+        "dropout": 0.2,
     }
+    config.optimizer.learning_rate = 3e-3
     config.optimizer.ema = 0.99
     config.optimizer.weight_decay = 1e-2
     return config

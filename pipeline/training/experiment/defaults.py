@@ -54,20 +54,16 @@ _BEST = "val_loss"
 class _Option:
     """An option that a config leaves by `left`: its value below `_MANY_ROWS` rows, and from there on."""
 
-    left: float
-    few: float
-    many: float
+    left: int
+    few: int
+    many: int
     words: str = "{}"
 
 
 _MANY_ROWS = 5_000
 _OF_MODELS: Mapping[str, Mapping[str, _Option]] = {
     "wide_deep": {"frequencies": _Option(left=-1, few=0, many=8, words="{} sine frequencies")},
-    "tabular": {
-        "members": _Option(left=0, few=16, many=4, words="{} members"),
-        "bins": _Option(left=-1, few=0, many=48, words="{} bins"),
-        "dropout": _Option(left=-1.0, few=0.4, many=0.1, words="dropout {}"),
-    },
+    "tabular": {"members": _Option(left=0, few=16, many=4, words="{} members")},
 }
 
 

@@ -47,7 +47,6 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
         class_weights=weights,
         units=scale.spread if isinstance(scale.spread, tuple) and not own else (),
         mean_weight=example_weights.mean(by_example, statistics) if by_example else None,
-        logits_rank=1 + len(task.logits_shape(label)),
     )
 
 

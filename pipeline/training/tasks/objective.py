@@ -32,7 +32,6 @@ class Objective:
     units: tuple[float, ...] = ()
     own: LossOfExamples | None = None
     mean_weight: float | None = None
-    logits_rank: int = 2
 
     def losses(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
         """Returns each example's loss, float32 [batch].
@@ -52,7 +51,7 @@ class Objective:
         return tf.reduce_mean(tf.reshape(losses, [-1, members]), axis=1)
 
     def _is_of_members(self, logits: tf.Tensor) -> bool:
-        return len(logits.shape) > self.logits_rank
+        return len(logits.shape) > self.task.logits_rank
 
     def _losses(self, targets: Plain, logits: tf.Tensor) -> tf.Tensor:
         """Computes losses of smoothed labels as means of two losses, because a cross-entropy is linear in the

@@ -5,4 +5,4 @@ from models.registry import MODELS
 
 def test_names():
     assert {name: function.__name__ for name, function in MODELS.items()} == {name: name for name in MODELS}
-    assert set(MODELS) == {"resnet", "transformer", "wide_deep"}
+    assert set(MODELS) == {"resnet", "tabular", "transformer", "wide_deep"}

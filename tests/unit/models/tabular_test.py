@@ -131,7 +131,7 @@ def test_a_member_is_a_network_of_its_own():
     model = moved(small(cardinalities=(), sequences={}))
     encoding, signs, (hidden, last) = model.get_layer("numbers"), model.get_layer("members"), _dense(model)
     features = np.asarray(encoding(NUMBERS))
-    linear = 10 * NUMBERS @ np.asarray(model.get_layer("linear_numbers").kernel)
+    linear = 3 * NUMBERS @ np.asarray(model.get_layer("linear_numbers").kernel)
     for member in range(3):
         seen = features * np.asarray(signs.gamma)[member]
         units = np.maximum(seen @ np.asarray(hidden.kernel) + np.asarray(hidden.bias), 0)

@@ -119,8 +119,8 @@ def test_what_is_resolved_is_what_a_run_records():
     again = resolve(json.loads(json.dumps(parsed.given)), dataset)
     assert (again.values["train"], again.lines) == (parsed.given["train"], ())
     assert resolved.lines == (
-        "defaults   batch 16, 1,000 steps, evaluation every 2 epochs, 16 members, no bins, dropout 0.4, "
-        "the best val_loss kept: 365 rows",
+        "defaults   batch 16, 1,000 steps, evaluation every 2 epochs, 16 members, the best val_loss "
+        "kept: 365 rows",
     )
 
 
@@ -128,11 +128,7 @@ def test_what_is_resolved_is_what_a_run_records():
     ("left", "few", "many"),
     [
         ({"name": "wide_deep", "frequencies": -1}, {"frequencies": 0}, {"frequencies": 8}),
-        (
-            {"name": "tabular", "members": 0, "bins": -1, "dropout": -1.0},
-            {"members": 16, "bins": 0, "dropout": 0.4},
-            {"members": 4, "bins": 48, "dropout": 0.1},
-        ),
+        ({"name": "tabular", "members": 0}, {"members": 16}, {"members": 4}),
         ({"name": "mine:net", "members": 0}, {}, {}),
     ],
 )
@@ -153,7 +149,7 @@ def test_a_window_that_grows_goes_on_with_the_shapes_of_its_champion():
     challenger = resolve(tabular.get_config().to_dict(), large, begins_with=champion).values
     assert (champion["global_batch"], challenger["global_batch"]) == (16, 256)
     assert champion["model"] == challenger["model"]
-    assert resolve(tabular.get_config().to_dict(), large).values["model"]["bins"] == 48
+    assert resolve(tabular.get_config().to_dict(), large).values["model"]["members"] == 4
 
 
 def test_a_batch_that_the_file_leaves_is_that_of_the_rows_that_are_trained_on():

@@ -106,7 +106,7 @@ def test_the_same_seed_gives_the_same_weights():
         (
             TABLE,
             {"name": "vit"},
-            r"--config.model.name: received 'vit'; expected one of resnet, transformer, wide_deep",
+            r"--config.model.name: received 'vit'; expected one of resnet, tabular, transformer, wide_deep",
         ),
         (TABLE, {"name": "wide_deep", "depth": 3}, r"received depth; expected some of dropout, embedding"),
         (TABLE, {"name": "wide_deep", "outputs": 3}, r"received outputs; expected some of"),
