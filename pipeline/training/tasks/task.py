@@ -49,8 +49,8 @@ class Task(abc.ABC):
 
     The report shows `metrics`, the most informative first. A batch's logits have `logits_rank` axes; in
     training they may have one more, the second, of a model's members. Where `has_accuracy` is True, `hits`
-    counts right answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses. Where
-    `has_weighted_metrics` is True, its accumulator takes weights.
+    counts right answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses.
+    Where `has_weighted_metrics` is True, its accumulator takes weights.
     """
 
     metrics: ClassVar[tuple[Metric, ...]]

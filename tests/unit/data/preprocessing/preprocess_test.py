@@ -194,7 +194,7 @@ def test_a_model_may_know_the_quantiles_of_numbers_and_which_ids_are_their_bins(
     schema = Schema(name="all", features=features)
     statistics = describe(schema, rows)
     inputs = Preprocess(schema, statistics).inputs
-    quantiles = np.array(statistics.features["number"].numeric.quantiles)
+    quantiles = np.array(statistics.features["number"].numeric.distribution)
     expected = (quantiles - numbers.mean(dtype="float64")) / numbers.std(dtype="float64")
     np.testing.assert_allclose(inputs.boundaries[0], expected, rtol=1e-6, atol=1e-9)
     assert inputs.boundaries[1:] == ((), (), ())  # where it is missing, and the tensor's numbers
