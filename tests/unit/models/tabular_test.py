@@ -8,8 +8,6 @@ import pytest
 import tensorflow as tf
 
 from models.tabular import MeanOfMembers, PiecewiseLinear, tabular
-from pipeline.training.tasks.classification import Binary, Multiclass, Regression
-from pipeline.training.tasks.objective import Objective
 
 DRAW = np.random.default_rng(0)
 CUTS = ((-1.0, 0.0, 0.5, 2.0), (), (-3.0, 3.0))
@@ -157,17 +155,3 @@ def test_the_mean_is_of_members():
     logits = DRAW.normal(size=(5, 3, 2)).astype("float32")
     np.testing.assert_allclose(MeanOfMembers()(logits), logits.mean(axis=1), rtol=1e-5)
     np.testing.assert_array_equal(MeanOfMembers()(logits, training=True), logits)
-
-
-@pytest.mark.parametrize(
-    ("task", "outputs", "labels"),
-    [(Binary(), 1, [0, 1, 1]), (Multiclass(), 4, [0, 3, 1]), (Regression(), 1, [0.5, -1.0, 2.0])],
-)
-def test_each_member_learns_by_its_own_loss(task, outputs, labels):
-    logits = DRAW.normal(size=(3, 5, outputs)).astype("float32")
-    labels = np.array(labels, "float32" if isinstance(task, Regression) else "int32")
-    objective = Objective(task=task)
-    own = [np.asarray(task.losses(labels, logits[:, member])) for member in range(5)]
-    np.testing.assert_allclose(objective.losses(labels, logits), np.mean(own, axis=0), rtol=1e-5)
-    hits = task.hits(labels, logits.mean(axis=1))
-    np.testing.assert_array_equal(objective.hits(labels, logits), hits)
