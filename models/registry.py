@@ -7,6 +7,7 @@ import keras
 from models.dcn import dcn
 from models.resnet import resnet, resnet18, resnet50
 from models.sequence_recommender import sequence_recommender
+from models.tabular import tabular
 from models.transformer import transformer
 from models.two_tower import two_tower
 from models.vit import vit
@@ -18,6 +19,7 @@ MODELS: Mapping[str, Callable[..., keras.Model]] = {
     "resnet18": resnet18,
     "resnet50": resnet50,
     "sequence_recommender": sequence_recommender,
+    "tabular": tabular,
     "transformer": transformer,
     "two_tower": two_tower,
     "vit": vit,

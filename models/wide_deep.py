@@ -58,7 +58,7 @@ def wide_deep(
             linear = keras.layers.Dense(outputs, dtype="float32", use_bias=False, name="wide_numeric")
             wide.append(linear(tensor))
         elif tensor.name == CATEGORIES:
-            wide.append(_linear(tensor, cardinalities, outputs))
+            wide.append(linear_of_ids(tensor, cardinalities, outputs))
     if not inputs:
         raise ValueError("wide_deep needs numeric, categorical or sequence inputs and received none.")
     hidden_part = hidden_layers(deep, hidden, dropout)
@@ -66,7 +66,10 @@ def wide_deep(
     return keras.Model(inputs, keras.layers.Add(dtype="float32", name="logits")(logits), name="wide_deep")
 
 
-def _linear(ids: keras.KerasTensor, cardinalities: Sequence[int], outputs: int) -> keras.KerasTensor:
+def linear_of_ids(
+    ids: keras.KerasTensor, cardinalities: Sequence[int], outputs: int, *, name: str = "wide"
+) -> keras.KerasTensor:
+    """Sums weights of the ids, which begin as 0: int32 [batch, columns] → float32 [batch, outputs]."""
     # float32: a sum over many columns in bfloat16 would keep 8 bits. Zeros: the wide part starts silent.
-    table = OffsetEmbedding(cardinalities, outputs, initializer="zeros", dtype="float32", name="wide")
+    table = OffsetEmbedding(cardinalities, outputs, initializer="zeros", dtype="float32", name=name)
     return keras.ops.sum(table(ids), axis=1)  # (batch, outputs)

@@ -23,11 +23,14 @@ SEARCH = (
 def get_config() -> base.Config:
     config = base.by_rules()
     config.model = {
-        "name": "wide_deep",
+        "name": "tabular",
         "embedding": 16,
-        "frequencies": -1,  # by the rows
-        "hidden": (256, 128),
-        "dropout": 0.3,
+        "bins": 48,
+        "members": 0,  # by the rows
+        "hidden": (128, 128),
+        "dropout": 0.2,
     }
+    config.optimizer.learning_rate = 3e-3
+    config.optimizer.ema = 0.99
     config.optimizer.weight_decay = 1e-2
     return config

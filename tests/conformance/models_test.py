@@ -113,6 +113,24 @@ SMALL = {
             "bought": np.array([[2, 3, 0], [4, 1, 2], [0, 0, 0], [3, 3, 4], [4, 0, 0]], "int32"),
         },
     ),
+    "tabular": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "sequences": {"words": (4, 10)},
+            "boundaries": ((-1.0, 0.0, 0.5), (-2.0, 2.0)),
+            "bins": 4,
+            "embedding": 2,
+            "members": 3,
+            "hidden": (8,),
+            "dropout": 0.0,  # as below
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+            "words": DRAW.integers(0, 10, (EXAMPLES, 4)).astype("int32"),
+        },
+    ),
     "transformer": Small(
         arguments={
             "sequences": {"tokens": (6, OUTPUTS + 1), "segments": (6, 8)},

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 Row = dict[str, str]
 Cell = Callable[[int, Row], object]  # of a row's number and the row
 Write = Callable[[pathlib.Path], object]
-TABULAR = ("--config.model.hidden=8,4", "--config.model.embedding=2", "--config.model.frequencies=2")
+TABULAR = ("--config.model.hidden=8,4", "--config.model.embedding=2", "--config.model.bins=2")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

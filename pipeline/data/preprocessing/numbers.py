@@ -50,6 +50,24 @@ def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStat
     return _in_groups(list(zip([each.dtype for each in features], precisions, strict=True)), of_group)
 
 
+def standardized_quantiles(
+    features: Sequence[Numeric], measured: Mapping[str, FeatureStatistics]
+) -> tuple[tuple[float, ...], ...]:
+    """The quantiles of each feature, ascending, as `standardized` gives its numbers; none where nothing was
+    measured.
+    """
+    return tuple(_quantiles(each, measured[each.name]) for each in features)
+
+
+def _quantiles(feature: Numeric, statistics: FeatureStatistics) -> tuple[float, ...]:
+    summary = statistics.numeric
+    if summary is None:
+        return ()
+    mean, scale = _mean_and_scale(feature, statistics)
+    different = np.unique(summary.distribution or summary.quantiles)
+    return tuple(((different - mean) * scale).tolist())
+
+
 def bin_ids(
     features: Sequence[Numeric], measured: Mapping[str, FeatureStatistics]
 ) -> tuple[Transform, tuple[int, ...]]:

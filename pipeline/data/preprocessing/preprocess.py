@@ -43,23 +43,29 @@ Transform = Callable[..., tf.Tensor]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NumericInput:
-    """`transform`: the features, each [batch, …] → float32 [batch, width], NaN and infinities as they are."""
+    """`transform`: the features, each [batch, …] → float32 [batch, width], NaN and infinities as they are.
+
+    `boundaries` are quantiles of each column, ascending, as it gives them; none: they are not known.
+    """
 
     features: tuple[str, ...]
     transform: Transform
     width: int
+    boundaries: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CategoryInput:
     """`transform`: the features, each [batch] → ids, int32 or int64, each below its column's cardinality.
 
-    The ids are [batch, len(cardinalities)]; with one feature they may be [batch].
+    The ids are [batch, len(cardinalities)]; with one feature they may be [batch]. `are_bins` says that they
+    are bins of numbers, which a model has as numbers, too.
     """
 
     features: tuple[str, ...]
     transform: Transform
     cardinalities: tuple[int, ...]
+    are_bins: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,10 +134,17 @@ def _numeric(features: Sequence[Numeric], statistics: SplitStatistics) -> Inputs
     marks = NumericInput(features=marked, transform=numbers.missing, width=len(marked))
     return Inputs(
         numeric=(
-            NumericInput(features=names, transform=distances, width=len(names)),
+            NumericInput(
+                features=names,
+                transform=distances,
+                width=len(names),
+                boundaries=numbers.standardized_quantiles(features, statistics.features),
+            ),
             *([marks] if marked else []),
         ),
-        categories=(CategoryInput(features=names, transform=bins, cardinalities=cardinalities),),
+        categories=(
+            CategoryInput(features=names, transform=bins, cardinalities=cardinalities, are_bins=True),
+        ),
     )
 
 
@@ -232,7 +245,9 @@ class ModelInputs:
     `categories`: int32 [batch, len(cardinalities)], each column below its cardinality; and each sequence
     under its own name: int32 [batch, length], each id below the sequence's size, 0 = padding. `of_items` are
     the sequences whose ids are the label's classes: 1 is another value, 2 the first class. `columns` says
-    which columns of `numeric` and `categories` belong to which feature.
+    which columns of `numeric` and `categories` belong to which feature. `boundaries` has the quantiles of
+    each column of `numeric`, ascending, and none where they are not known; `bin_columns` are those of
+    `categories` that are bins of numbers.
     """
 
     image_shape: tuple[int, int, int] | None  # height, width, channels
@@ -243,6 +258,8 @@ class ModelInputs:
     image_rescaling: tuple[float, float] | None = RESCALING  # scale and offset that are left to the model
     of_items: tuple[str, ...] = ()
     columns: Mapping[str, Mapping[str, tuple[int, ...]]] = dataclasses.field(default_factory=dict)
+    boundaries: tuple[tuple[float, ...], ...] = ()
+    bin_columns: tuple[int, ...] = ()
 
 
 class Preprocess(tf.Module):
@@ -279,6 +296,7 @@ class Preprocess(tf.Module):
                 name for part in categories for name in _names(part.features, len(part.cardinalities))
             ],
         }
+        are_bins = [part.are_bins for part in categories for _ in part.cardinalities]
         self.image = next((inputs.image for inputs in kinds if inputs.image), None)
         self._image_shape = self.image and _image_shape(self.image, image_size)
         self.inputs = ModelInputs(
@@ -290,6 +308,8 @@ class Preprocess(tf.Module):
             image_rescaling=rescaling_left(image_dtype),
             of_items=_lists_of_classes(schema),
             columns={name: _places(features) for name, features in self._columns_of.items()},
+            boundaries=tuple(each for part in numeric for each in part.boundaries or ((),) * part.width),
+            bin_columns=tuple(np.flatnonzero(are_bins).tolist()),
         )
 
     @property

@@ -1,9 +1,9 @@
 """Defaults by rules: the values that a config leaves to its dataset, as `base.by_rules` does. No TensorFlow.
 
-A config leaves a number by 0 (`model.frequencies` by -1), a text by "auto", and a list by (). A value that it
-names, or that the command line names, stays as it is. A command resolves a config before anything else reads
-it: so a run, its record and all that is made of them know numbers alone. The rules count the rows of the
-training split, R below.
+A config leaves a number by 0, a list by (), an option of a model as `_OF_MODELS` says, and a text by "auto".
+A value that it names, or that the command line names, stays as it is. A command resolves a config before
+anything else reads it: so a run, its record and all that is made of them know numbers alone. The rules count
+the rows of the training split, R below.
 
 | key | rule |
 |---|---|
@@ -14,7 +14,7 @@ training split, R below.
 | `train.steps` | 1,000, where the epochs are fewer steps |
 | `evaluation.every_epochs` | a twentieth of the epochs |
 | `train.keep_best` | `val_loss`, where there is a validation |
-| `model.frequencies` | 0 if R < 5,000, else 8; with `--warm_start` those of that run |
+| options of models, by R < 5,000 or not | `_OF_MODELS` below; with `--warm_start` those of that run |
 | `model.widths`, `.blocks_per_stage`, `.stem_stride` | of a resnet: by the images' shorter side, `_RESNETS` |
 
 No tenth is held out of fewer than 100 rows, or where the schema has `split_by`: it is a random one, which
@@ -25,15 +25,15 @@ checkpoint: RMSE 9.2 → 3.7 (365 rows), 67.8 → 53.0 (diabetes, 442), 8,530 �
 (720), .67 → .94 (216); accuracy .57 → .97 (wine, 178). Ten epochs of such a table are 6 steps. Without the
 best checkpoint the longer runs learn by heart: .692 in place of .753. An evaluation after every epoch took
 60% of such a run. Sines of a number (wide_deep) are one more thing to learn by heart: on 11 tables below
-5,000 rows the network is better without. Three other splits, by the commands of this project with these
-rules: wine .963, breast_cancer AUC .993, diabetes 59.4, where gradient boosting has 59.4.
+5,000 rows the network is better without. Members (tabular) cost their number times the multiplications, and
+help where rows are few; docs/measurements.md has the tables.
 
-A convolution costs what its image has of pixels: two blocks a stage on 28x28 pixels, with a stem that keeps
-them all, take 20 times the time of one block behind a stem that halves them, and gain nothing on digits.
+A convolution costs what its image has of pixels: a stem that halves 28x28 pixels saves most of it.
 """
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 from pipeline.base.values import Values, section, value_at, with_values
 from pipeline.data.dataset.manifest import TRAIN, VALIDATION, Dataset
@@ -45,7 +45,6 @@ from pipeline.training.experiment.evaluation_splits import filled_splits, valida
 
 AUTO = "auto"
 LEFT = (0, AUTO)  # values that a config leaves to the rules
-LEFT_FREQUENCIES = -1  # 0 is none
 
 _LEAST_BATCH, _LARGEST_BATCH = 16, 256
 _BATCHES = 16  # of an epoch, at least
@@ -54,7 +53,23 @@ _EVALUATIONS = 20  # of a run
 _LEAST_DIVIDED = 100  # rows: a tenth of fewer says nothing of which checkpoint is the best
 _HELD_OUT, _OTHERS = f"{TRAIN}[90%:]", f"{TRAIN}[:90%]"
 _BEST = "val_loss"
-_FREQUENCIES, _MANY_FREQUENCIES, _MANY_ROWS = "model.frequencies", 8, 5_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Option:
+    """An option that a config leaves by `left`: its value below `_MANY_ROWS` rows, and from there on."""
+
+    left: int
+    few: int
+    many: int
+    words: str = "{}"
+
+
+_MANY_ROWS = 5_000
+_OF_MODELS: Mapping[str, Mapping[str, _Option]] = {
+    "wide_deep": {"frequencies": _Option(left=-1, few=0, many=8, words="{} sine frequencies")},
+    "tabular": {"members": _Option(left=0, few=16, many=4, words="{} members")},
+}
 # Of images from this shorter side on: (side in pixels, network).
 _RESNETS = (
     (96, {"widths": (32, 64, 128, 256), "blocks_per_stage": 2, "stem_stride": 4}),
@@ -93,8 +108,9 @@ def resolve(values: Values, dataset: Dataset, *, begins_with: Values | None = No
         is_validated=bool(validation_split(evaluation, dataset)),
         side=_shorter_side(values, dataset.schema),
     )
-    if begins_with is not None:
-        chosen |= {key: value_at(begins_with, key) for key in chosen if _is_of_model(key, begins_with)}
+    if begins_with is not None and begins_with["model"].get("name") == values["model"].get("name"):
+        kept = {f"model.{key}": value for key, value in begins_with["model"].items()}
+        chosen |= {key: kept[key] for key in chosen if key in kept}
     resolved = with_values(divided, chosen)
     made = f"validation {_HELD_OUT}, as the dataset has no such split; trained on {_OTHERS}"
     return Resolved(
@@ -116,11 +132,6 @@ def _splits(values: Values, dataset: Dataset) -> dict[str, str]:
     if VALIDATION in filled or not is_divided or dataset.schema.split_by:
         return {"evaluation.split": VALIDATION}
     return {"evaluation.split": _HELD_OUT, "train.split": _OTHERS}
-
-
-def _is_of_model(key: str, values: Values) -> bool:
-    group, _, name = key.partition(".")
-    return group == "model" and name in values["model"]
 
 
 def _shorter_side(values: Values, schema: Schema) -> int:
@@ -151,12 +162,19 @@ def by_rows(values: Values, *, rows: int, is_validated: bool, side: int = 0) -> 
     }
     given = {key: value_at(values, key) for key in rules}
     chosen = {key: each for key, each in rules.items() if given[key] in LEFT and each != given[key]}
-    model = values["model"]
-    if (model.get("name"), model.get("frequencies")) == ("wide_deep", LEFT_FREQUENCIES):
-        chosen[_FREQUENCIES] = _MANY_FREQUENCIES if rows >= _MANY_ROWS else 0
-    if model.get("name") == "resnet":
-        chosen |= _resnet(model, side=side)
+    chosen |= {
+        f"model.{name}": option.many if rows >= _MANY_ROWS else option.few
+        for name, option in _options(values).items()
+        if values["model"].get(name) == option.left
+    }
+    if values["model"].get("name") == "resnet":
+        chosen |= _resnet(values["model"], side=side)
     return chosen
+
+
+def _options(values: Values) -> Mapping[str, _Option]:
+    """The options of the config's model that can be left to the rows, by name."""
+    return _OF_MODELS.get(values["model"].get("name", ""), {})
 
 
 def _resnet(model: Values, *, side: int) -> dict[str, object]:
@@ -190,7 +208,10 @@ def _lines(resolved: Values, chosen: Values, rows: int) -> list[str]:
         "global_batch": f"batch {resolved['global_batch']:,}",
         "train.epochs": length,
         "evaluation.every_epochs": f"evaluation every {f'{every} epochs' if every > 1 else 'epoch'}",
-        _FREQUENCIES: f"{resolved['model'].get('frequencies') or 'no'} sine frequencies",
+        **{
+            f"model.{name}": option.words.format(resolved["model"].get(name) or "no")
+            for name, option in _options(resolved).items()
+        },
         "model.widths": f"stages of {', '.join(map(str, resolved['model'].get('widths', ())))} channels",
         "model.blocks_per_stage": f"blocks in each: {resolved['model'].get('blocks_per_stage')}",
         "model.stem_stride": f"stem stride {resolved['model'].get('stem_stride')}",

@@ -31,6 +31,7 @@ class NextToken(Task):
     """A logit for each token of the vocabulary, at each place of a row. The loss is in nats a token."""
 
     metrics = (LOSS, _PERPLEXITY, _BITS, _ACCURACY)
+    logits_rank = 3  # (batch, length, vocabulary)
     has_accuracy = True
     has_weighted_metrics = True
 

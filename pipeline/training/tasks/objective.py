@@ -40,12 +40,24 @@ class Objective:
         return part, dataclasses.replace(self, task=task)
 
     def losses(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
-        """Returns each example's loss, float32 [batch]; logits: float32 [batch, logits].
+        """Returns each example's loss, float32 [batch].
 
         Where examples are mixed, both labels count by their shares: H. Zhang and others, "mixup: Beyond
         Empirical Risk Minimization" (2018), whose cross-entropy is linear in the label.
+
+        Args:
+          logits: float32 [batch, logits]; of a model of several members, in training, [batch, members,
+            logits]: the loss is the mean of the members' losses, so that each learns by its own.
         """
-        return _mixed(lambda plain: self._losses(plain, logits), targets)
+        if not self._is_of_members(logits):
+            return _mixed(lambda plain: self._losses(plain, logits), targets)
+        members = logits.shape[1]
+        alike = tf.nest.map_structure(lambda each: tf.repeat(each, members, axis=0), targets)
+        losses = self.losses(alike, tf.reshape(logits, [-1, *logits.shape[2:]]))  # (batch * members,)
+        return tf.reduce_mean(tf.reshape(losses, [-1, members]), axis=1)
+
+    def _is_of_members(self, logits: tf.Tensor) -> bool:
+        return len(logits.shape) > self.task.logits_rank
 
     def _losses(self, targets: Plain, logits: tf.Tensor) -> tf.Tensor:
         """Computes losses of smoothed labels as means of two losses, because a cross-entropy is linear in the
@@ -86,7 +98,12 @@ class Objective:
         return own if self.mean_weight is None else own[0]
 
     def hits(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
-        """The task's hits, float32 [batch]; for mixed examples, both labels count by their shares."""
+        """The task's hits, float32 [batch]; for mixed examples, both labels count by their shares.
+
+        Of several members their mean answers.
+        """
+        if self._is_of_members(logits):
+            logits = tf.reduce_mean(logits, axis=1)
         return _mixed(
             lambda plain: self.task.hits(plain if self.mean_weight is None else plain[0], logits), targets
         )

@@ -53,13 +53,15 @@ class Accumulator(Protocol):
 class Task(abc.ABC):
     """One kind of prediction. Tasks hold no state; `TASKS` in registry.py names them.
 
-    The report shows `metrics`, the most informative first. Where `has_accuracy` is True, `hits` counts right
-    answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses. Where
-    `has_weighted_metrics` is True, its accumulator takes weights. Where `needs_labels` is True, metrics do
-    not follow from the answers: an evaluation asks the model about the labels.
+    The report shows `metrics`, the most informative first. A batch's logits have `logits_rank` axes; in
+    training they may have one more, the second, of a model's members. Where `has_accuracy` is True, `hits`
+    counts right answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses.
+    Where `has_weighted_metrics` is True, its accumulator takes weights. Where `needs_labels` is True, metrics
+    do not follow from the answers: an evaluation asks the model about the labels.
     """
 
     metrics: ClassVar[tuple[Metric, ...]]
+    logits_rank: ClassVar[int] = 2
     has_accuracy: ClassVar[bool] = False
     can_be_smoothed: ClassVar[bool] = False
     has_weighted_metrics: ClassVar[bool] = False

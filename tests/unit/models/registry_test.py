@@ -6,6 +6,15 @@ from models.registry import MODELS
 def test_names():
     assert {name: function.__name__ for name, function in MODELS.items()} == {name: name for name in MODELS}
     assert set(MODELS) == {
-        *("dcn", "resnet", "resnet18", "resnet50", "sequence_recommender", "tabular", "transformer", "two_tower"),
+        *(
+            "dcn",
+            "resnet",
+            "resnet18",
+            "resnet50",
+            "sequence_recommender",
+            "tabular",
+            "transformer",
+            "two_tower",
+        ),
         *("vit", "wide_deep"),
     }

@@ -5,7 +5,13 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary
-from pipeline.data.preprocessing.numbers import FARTHEST, bin_ids, bounded, standardized
+from pipeline.data.preprocessing.numbers import (
+    FARTHEST,
+    bin_ids,
+    bounded,
+    standardized,
+    standardized_quantiles,
+)
 from pipeline.data.schema.feature_types import Numeric
 
 
@@ -86,6 +92,18 @@ def test_bins_are_those_of_each_column_by_itself():
         ]
         assert column.tolist() == expected
         assert count == len(boundaries) + 2
+
+
+def test_quantiles_are_the_finest_there_are_and_in_the_units_of_the_numbers():
+    features = [Numeric(name=name) for name in ("fine", "coarse", "constant", "unknown")]
+    statistics = {
+        "fine": measured("fine", "float32", 4, 2, quantiles=(0, 8), distribution=(0, 3, 3, 8)),
+        "coarse": measured("coarse", "float32", 4, 2, quantiles=(0, 6, 8)),
+        "constant": measured("constant", "float32", 5, 0, quantiles=(5, 5)),
+        "unknown": FeatureStatistics(name="unknown", dtype="float32", present=0, missing=9),
+    }
+    found = standardized_quantiles(features, statistics)
+    assert found == ((-2.0, -0.5, 2.0), (-2.0, 1.0, 2.0), (0.0,), ())
 
 
 @pytest.mark.parametrize(

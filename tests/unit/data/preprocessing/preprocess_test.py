@@ -183,6 +183,25 @@ def test_the_order_of_inputs_is_that_of_kinds_whatever_the_schemas_is():
     assert list(preprocess.inputs.sequences) == ["words", "tokens"]
 
 
+def test_a_model_may_know_the_quantiles_of_numbers_and_which_ids_are_their_bins():
+    features = (
+        Numeric(name="number", missing="mark"),
+        Categorical(name="colour", vocabulary=("red", "blue")),
+        Tensor(name="tensor", dimensions=(2,)),
+    )
+    numbers = np.random.default_rng(0).normal(7.0, 3.0, 400).astype("float32")
+    rows = [{"number": float(each), "colour": "red", "tensor": [0.0, 1.0]} for each in numbers]
+    schema = Schema(name="all", features=features)
+    statistics = describe(schema, rows)
+    inputs = Preprocess(schema, statistics).inputs
+    quantiles = np.array(statistics.features["number"].numeric.distribution)
+    expected = (quantiles - numbers.mean(dtype="float64")) / numbers.std(dtype="float64")
+    np.testing.assert_allclose(inputs.boundaries[0], expected, rtol=1e-6, atol=1e-9)
+    assert inputs.boundaries[1:] == ((), (), ())  # where it is missing, and the tensor's numbers
+    assert (len(inputs.boundaries), inputs.bin_columns) == (inputs.numeric, (1,))
+    assert inputs.cardinalities[0] == 3  # of the colour, whose ids are no bins
+
+
 def test_images_of_the_right_size_keep_their_pixels_and_others_are_resized():
     pixels = np.random.default_rng(0).integers(0, 256, (6, 5, 3), np.uint8)
     larger = np.full((12, 10, 3), 77, np.uint8)

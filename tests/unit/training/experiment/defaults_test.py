@@ -127,17 +127,28 @@ def test_what_is_resolved_is_what_a_run_records():
     again = resolve(json.loads(json.dumps(parsed.given)), dataset)
     assert (again.values["train"], again.lines) == (parsed.given["train"], ())
     assert resolved.lines == (
-        "defaults   batch 16, 1,000 steps, evaluation every 2 epochs, no sine frequencies, the best val_loss "
+        "defaults   batch 16, 1,000 steps, evaluation every 2 epochs, 16 members, the best val_loss "
         "kept: 365 rows",
     )
 
 
-@pytest.mark.parametrize(("rows", "frequencies"), [(4_999, 0), (5_000, 8)])
-def test_a_small_table_has_no_sines(rows, frequencies):
-    values = tabular.get_config().to_dict()
-    assert defaults.by_rows(values, rows=rows, is_validated=True)["model.frequencies"] == frequencies
-    values["model"]["frequencies"] = 3
-    assert "model.frequencies" not in defaults.by_rows(values, rows=rows, is_validated=True)
+@pytest.mark.parametrize(
+    ("left", "few", "many"),
+    [
+        ({"name": "wide_deep", "frequencies": -1}, {"frequencies": 0}, {"frequencies": 8}),
+        ({"name": "tabular", "members": 0}, {"members": 16}, {"members": 4}),
+        ({"name": "mine:net", "members": 0}, {}, {}),
+    ],
+)
+def test_the_rows_decide_the_options_of_a_model(left, few, many):
+    values = base.by_rules().to_dict()
+    for rows, options in ((4_999, few), (5_000, many)):
+        decided = defaults.by_rows(values | {"model": left}, rows=rows, is_validated=True)
+        found = {key: value for key, value in decided.items() if key.startswith("model.")}
+        assert found == {f"model.{name}": value for name, value in options.items()}
+    named = dict.fromkeys(left, 3) | {"name": left["name"]}
+    decided = defaults.by_rows(values | {"model": named}, rows=9, is_validated=True)
+    assert not [key for key in decided if key.startswith("model.")]
 
 
 def pictures(height: int, width: int) -> Dataset:
@@ -195,7 +206,7 @@ def test_a_window_that_grows_goes_on_with_the_shapes_of_its_champion():
     challenger = resolve(tabular.get_config().to_dict(), large, begins_with=champion).values
     assert (champion["global_batch"], challenger["global_batch"]) == (16, 256)
     assert champion["model"] == challenger["model"]
-    assert resolve(tabular.get_config().to_dict(), large).values["model"]["frequencies"] == 8
+    assert resolve(tabular.get_config().to_dict(), large).values["model"]["members"] == 4
 
 
 def test_a_batch_that_the_file_leaves_is_that_of_the_rows_that_are_trained_on():

@@ -229,12 +229,12 @@ def test_keys_of_the_model_need_no_declaration_and_are_read_as_literals():
     config = tabular.get_config()
     for text, value in literals.items():
         made = swept(config, {"model.own": text, "model.part.width": text}).to_dict()["model"]
-        assert (made["own"], made["part"], made["name"]) == (value, {"width": value}, "wide_deep")
+        assert (made["own"], made["part"], made["name"]) == (value, {"width": value}, "tabular")
     assert "own" not in config.model
 
 
 def test_another_model_than_the_files_begins_without_the_files_arguments():
-    same = swept(tabular.get_config(), {"model.name": "wide_deep"})
+    same = swept(tabular.get_config(), {"model.name": "tabular"})
     assert same.model.to_dict() == tabular.get_config().model.to_dict()
     other = swept(tabular.get_config(), {"model.name": "net:build", "model.width": "8"})
     assert other.model.to_dict() == {"name": "net:build", "width": 8}

@@ -175,3 +175,17 @@ def test_a_step_on_mixed_examples_is_that_of_fit_on_soft_labels(name, parts):
     found = stepped(Objective(task=Binary()), mixed, name, parts)
     for ours, theirs in zip(found, model.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("task", "outputs", "labels"),
+    [(Binary(), 1, [0, 1, 1]), (Multiclass(), 4, [0, 3, 1]), (Regression(), 1, [0.5, -1.0, 2.0])],
+)
+def test_each_member_learns_by_its_own_loss(task, outputs, labels):
+    logits = DRAW.normal(size=(3, 5, outputs)).astype("float32")
+    labels = np.array(labels, "float32" if isinstance(task, Regression) else "int32")
+    objective = Objective(task=task)
+    own = [np.asarray(task.losses(labels, logits[:, member])) for member in range(5)]
+    np.testing.assert_allclose(objective.losses(labels, logits), np.mean(own, axis=0), rtol=1e-5)
+    hits = task.hits(labels, logits.mean(axis=1))
+    np.testing.assert_array_equal(objective.hits(labels, logits), hits)
