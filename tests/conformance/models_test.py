@@ -69,6 +69,8 @@ SMALL = {
             "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
             "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
         },
+        # table; two crosses: down to the rank, up again, bias; hidden; logits of both parts
+        parameters=7 * 2 + 2 * (6 * 3 + 3 * 6 + 6) + (6 * 8 + 8) + (14 * 3 + 3),
     ),
     "resnet": Small(
         arguments={**IMAGE, "widths": (4, 6), "blocks_per_stage": 1},
@@ -112,6 +114,13 @@ SMALL = {
             "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
             "bought": np.array([[2, 3, 0], [4, 1, 2], [0, 0, 0], [3, 3, 4], [4, 0, 0]], "int32"),
         },
+        # items; query; two blocks, as the transformer's; norm; categories; linear, of 8 + 2 + 2 × 16
+        parameters=(3 * 8 + 3)
+        + 8
+        + 2 * (8 + 3 * 8 * 8 + 2 * 4 + 8 * 8 + 8 + 2 * (8 * 32))
+        + 8
+        + 7 * 16
+        + (42 * 8 + 8),
     ),
     "tabular": Small(
         arguments={
@@ -130,6 +139,14 @@ SMALL = {
             "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
             "words": DRAW.integers(0, 10, (EXAMPLES, 4)).astype("int32"),
         },
+        # words; categories; numbers: line, bias and pieces; linear: ids and numbers; signs; hidden; deep
+        parameters=10 * 2
+        + 7 * 2
+        + (2 * 2 + 2 * 2 + 2 * 4 * 2)
+        + (7 * 3 + 2 * 3)
+        + 3 * 10
+        + (10 * 8 + 8)
+        + 3 * (8 * 3 + 3),
     ),
     "transformer": Small(
         arguments={
@@ -171,6 +188,8 @@ SMALL = {
             "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
             "bought": np.array([[2, 3, 0], [4, 1, 2], [0, 0, 0], [3, 3, 4], [4, 0, 0]], "int32"),
         },
+        # items; categories; hidden, of 2 + 2 × 32 + 4; linear; deep
+        parameters=(3 * 4 + 3) + 7 * 32 + (70 * 8 + 8) + (70 * 4 + 4) + 8 * 4,
     ),
     "wide_deep": Small(
         arguments={
