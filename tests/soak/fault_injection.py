@@ -36,7 +36,7 @@ FAULTS = (
     Fault(
         name="rows of equal ids are not summed",
         # Keras's Adam at 56ca674: the second moment is the sum of the squares, not the square of the sum.
-        sound=("    ids, rows, shape = gradient.indices, gradient.values, variable.shape\n",),
+        sound=("    ids, values, shape = gradient.indices, gradient.values, variable.shape\n",),
         faulty=(
             "    rows = gradient.indices, variable.shape[0]\n"
             "    squared = tf.math.unsorted_segment_sum(gradient.values**2, *rows)\n"
@@ -52,7 +52,7 @@ FAULTS = (
         name="each replica clips, and looks for infinities, by its own gradient",
         sound=(
             "        self._inner._all_reduce_sum_gradients = list\n",
-            "        summed = sums_without_gradient([gradient for gradient, _ in connected])\n",
+            "        summed = _summed([gradient for gradient, _ in connected])\n",
         ),
         faulty=("", "        summed = [gradient for gradient, _ in connected]\n"),
         tests=(

@@ -24,8 +24,8 @@ SETS = {
 TARGETS = {**SETS, "task": "multitarget", "labels": np.arange(6.0).reshape(3, 2)}
 
 
-def test_every_task_can_be_judged_but_that_of_tokens():
-    assert set(METRICS) == set(LABEL_TASKS) - {"next_token"}
+def test_every_task_can_be_judged_but_those_of_tokens_and_of_items():
+    assert set(METRICS) == set(LABEL_TASKS) - {"next_token", "retrieval"}
     with pytest.raises(InputError, match=r"received 'next_token'; expected one of binary, multiclass"):
         Scored(**{**GOOD, "task": "next_token"})
 

@@ -84,12 +84,12 @@ def test_what_an_experiment_begins_with_is_part_of_the_digest(monkeypatch):
     """Most values of pipeline/configs/tabular.py stand in base.py."""
     before, made = parsed().digest(), experiments.get_config
 
-    def slower():
+    def clipped():
         config = made()
-        config.optimizer.learning_rate = 1e-5
+        config.optimizer.clip_norm = 1e-5
         return config
 
-    monkeypatch.setattr(experiments, "get_config", slower)
+    monkeypatch.setattr(experiments, "get_config", clipped)
     assert parsed().digest() != before
 
 
