@@ -158,7 +158,7 @@ def _bytes(number: str, unit: str) -> float:
 
 
 def _executable(program: bytes, topology: str):
-    mlir, client = import_module("jax._src.interpreters.mlir"), import_module("jax._src.lib.xla_client")
+    mlir, client = import_module("jax._src.interpreters.mlir"), import_module("jax._src.lib").xla_client
     topologies = import_module("jax.experimental.topologies")
     convert, ir = import_module("jaxlib._jax").mlir.hlo_to_stablehlo, import_module("jaxlib.mlir.ir")
     devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices[:1]

@@ -1,0 +1,58 @@
+"""The TPU's compiler itself, where requirements/preflight.txt is installed: its numbers against formulas."""
+
+import importlib.util
+
+import keras
+import pytest
+
+from pipeline.forecast import compiler, lowering
+from pipeline.forecast.compiler import FITS, TOO_LARGE
+from pipeline.forecast.lowering import Weighed
+from pipeline.training.engine.precision import Precision
+from tests.shared.parsed import parsed
+from tests.shared.small_run import small_config, write_small_dataset
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not all(map(importlib.util.find_spec, ("jax", "libtpu"))),
+        reason="jax and libtpu are not installed: requirements/preflight.txt",
+    ),
+]
+WIDTH, LAYERS = 512, 4
+
+
+def wide(numeric: int, outputs: int) -> keras.Model:
+    x = inputs = keras.Input((numeric,), name="numeric")
+    for _ in range(LAYERS + 1):
+        x = keras.layers.Dense(WIDTH, activation="relu")(x)
+    return keras.Model(inputs, keras.layers.Dense(outputs, dtype="float32")(x))
+
+
+@pytest.fixture(scope="module")
+def weighed(tmp_path_factory) -> Weighed:
+    dataset = write_small_dataset(tmp_path_factory.mktemp("data") / "tiny")
+    config = small_config()
+    config.train.micro_batches, config.optimizer.ema = 1, 0.0
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:wide"}
+    precision = Precision(policy="mixed_bfloat16", reason="asked for")
+    return lowering.weigh(parsed(config), dataset, precision=precision)
+
+
+@pytest.mark.parametrize("topology", ["v5e:2x2", "v6e:2x2", "tpu7x:2x2x1"])
+def test_operations_and_arguments_are_those_of_the_formulas(weighed, topology):
+    batch = 256
+    found = compiler.compile_for(weighed.program(batch).content, topology, timeout_s=600, cache=None)
+    assert found.verdict == FITS, found.message
+    formula = 3 * 2 * batch * LAYERS * WIDTH**2  # the first and the last layer are a hundredth of it
+    assert found.flops == pytest.approx(formula, rel=0.05)
+    assert found.argument_bytes == pytest.approx(weighed.kept + batch * weighed.example, rel=0.01)
+    assert found.peak_bytes > weighed.weights and found.cycles
+
+
+def test_a_batch_that_cannot_fit_is_said_with_both_sizes(weighed):
+    program = weighed.program(1 << 24).content  # 16 GiB of outputs a layer, and 16 GB in all
+    found = compiler.compile_for(program, "v5e:2x2", timeout_s=600, cache=None)
+    assert found.verdict == TOO_LARGE
+    assert found.peak_bytes > found.limit_bytes > 15 * 2**30
