@@ -103,7 +103,17 @@ def compile_for(program: bytes, topology: str, *, timeout_s: float, cache: pathl
 
 def _key(program: bytes, topology: str) -> str:
     versions = [importlib.metadata.version(name) for name in _PACKAGES]
-    return hashlib.sha256(b"\0".join([program, topology.encode(), *map(str.encode, versions)])).hexdigest()
+    parts = [_ordered(program), topology.encode(), *map(str.encode, versions)]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+# Entries of a map that TensorFlow (2.21) serialises in another order in each process: of a product's gradients.
+_GRADIENTS = re.compile(rb"(?:\n[\x0e\x0f]\n\x06grad_[xy]\x12[\x04\x05](?:true|false)){2}")
+
+
+def _ordered(program: bytes) -> bytes:
+    """The program with such entries in one order: the same for the same program."""
+    return _GRADIENTS.sub(lambda found: b"\n".join(sorted(re.split(rb"\n(?=[\x0e\x0f])", found[0]))), program)
 
 
 def _in_process(file: pathlib.Path, topology: str, *, timeout_s: float) -> Compiled:

@@ -64,6 +64,13 @@ def test_both_forms_of_too_little_memory_are_read(message, used, limit):
     assert compiler._bytes(*found[2:]) == limit * 2**30
 
 
+def test_the_order_of_a_maps_entries_makes_no_other_program():
+    x, y = b"\n\x0f\n\x06grad_x\x12\x05false", b"\n\x0e\n\x06grad_y\x12\x04true"
+    other = b"\n\x0f\n\x06grad_y\x12\x05false"
+    assert compiler._ordered(b"a" + x + y + b"b") == compiler._ordered(b"a" + y + x + b"b")
+    assert compiler._ordered(b"a" + x + y + b"b") != compiler._ordered(b"a" + x + other + b"b")
+
+
 @pytest.mark.parametrize(
     ("operation", "scope"),
     [
