@@ -107,7 +107,7 @@ def _key(program: bytes, topology: str) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
-# Entries of a map that TensorFlow (2.21) serialises in another order in each process: of a product's gradients.
+# Entries of a map of a product, which TensorFlow (2.21) serialises in another order in each process.
 _GRADIENTS = re.compile(rb"(?:\n[\x0e\x0f]\n\x06grad_[xy]\x12[\x04\x05](?:true|false)){2}")
 
 
