@@ -110,7 +110,7 @@ LATER_KEYS: Values = {
     "evaluation.metrics": [],
     "train.frozen": [],
 }
-_LATER_IN_OPTIMIZER: Values = {"matrices": ["*kernel"], "rates": []}
+_LATER_IN_OPTIMIZER: Values = {"matrices": ["*kernel"], "rates": [], "sparse": "auto"}
 
 
 def _with_later_keys(config: Values) -> Values:
