@@ -52,7 +52,7 @@ _PRECISION = flags.DEFINE_enum(
     "precision",
     "auto",
     ["auto", "float32", "mixed_bfloat16", "mixed_float16"],
-    "Number format to compute in. auto: mixed_bfloat16, or mixed_float16 where the first target lacks it.",
+    "Number format to compute in. auto: mixed_bfloat16, or mixed_float16 on a chip that lacks it.",
 )
 _FIND_MAX_BATCH = flags.DEFINE_boolean(
     "find_max_batch", False, "Also search the largest batch of a TPU's device: some compilations more."
@@ -105,16 +105,19 @@ def main(argv: Sequence[str]) -> int:
         compiler.require_installed()
     replicas = strategy.create("mirrored", logical_devices=_REPLICAS)  # first: it splits the processor
     rehearsal = stages.rehearse(experiment, dataset, replicas) if _REHEARSE.value else None
-    policy = _policy(targets[0])
-    weighed = lowering.weigh(experiment, dataset, precision=Precision(policy=policy, reason="asked for"))
+    policies = {each.name: _policy(each) for each in targets}
+    weighed = {
+        policy: lowering.weigh(experiment, dataset, precision=Precision(policy=policy, reason="asked for"))
+        for policy in dict.fromkeys(policies.values())
+    }
     found = []
     for each in targets:
         found.append(
             stages.forecast(
-                weighed,
+                weighed[policies[each.name]],
                 each,
                 batch=batches[each.name],
-                policy=policy,
+                policy=policies[each.name],
                 timeout_s=_TIMEOUT.value,
                 cache=_cache(),
                 searches=_FIND_MAX_BATCH.value,
@@ -131,10 +134,10 @@ def main(argv: Sequence[str]) -> int:
     return 0 if is_good else EXIT_SPEAKS_AGAINST
 
 
-def _policy(first: target_lib.Target) -> str:
+def _policy(target: target_lib.Target) -> str:
     if _PRECISION.value != "auto":
         return _PRECISION.value
-    return "mixed_bfloat16" if first.accelerator.has_bfloat16 else "mixed_float16"
+    return "mixed_bfloat16" if target.accelerator.has_bfloat16 else "mixed_float16"
 
 
 def _batch(global_batch: int, target: target_lib.Target) -> int:

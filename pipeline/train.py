@@ -38,6 +38,7 @@ from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.data.dataset import selection, window
 from pipeline.data.dataset.manifest import Dataset
@@ -159,6 +160,13 @@ def main(argv: Sequence[str]) -> int:
     selection.selected_ranges(dataset, experiment.data.split)
     evaluation_splits.validation_split(experiment.evaluation, dataset)
     evaluation_splits.final_split(experiment.evaluation, dataset)
+    if _TRIALS.value and not _SWEEP.value:
+        raise InputError(
+            f"--trials={_TRIALS.value}",
+            received="no --sweep",
+            expected="trials of a search",
+            action="Name its ranges: --sweep='config.optimizer.learning_rate=log(1e-4..1e-2)'.",
+        )
     if _SWEEP.value:
         _sweep(
             dataset,

@@ -89,8 +89,8 @@ def compile_for(program: bytes, topology: str, *, timeout_s: float, cache: pathl
     """Compiles in a process of its own, or takes what the cache has of the same program and versions."""
     key = _key(program, topology)
     kept = cache / f"{key}.json" if cache else None
-    if kept and kept.exists():
-        return Compiled(**json.loads(kept.read_text()))
+    if kept and (answer := _kept_answer(kept)):
+        return answer
     with tempfile.TemporaryDirectory(prefix="penstock-preflight-") as folder:
         file = pathlib.Path(folder) / "step.hlo"
         file.write_bytes(program)
@@ -99,6 +99,14 @@ def compile_for(program: bytes, topology: str, *, timeout_s: float, cache: pathl
         kept.parent.mkdir(parents=True, exist_ok=True)
         files.write_json(kept, dataclasses.asdict(compiled))
     return compiled
+
+
+def _kept_answer(file: pathlib.Path) -> Compiled | None:
+    """The answer in a file of the cache; None if there is none, or a damaged one, or one of another form."""
+    try:
+        return Compiled(**json.loads(file.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _key(program: bytes, topology: str) -> str:

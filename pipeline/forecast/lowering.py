@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import keras
 import tensorflow as tf
@@ -20,7 +20,6 @@ from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity.subject import Subject
 
 _SOME_STEPS = 1_000  # of the schedule: no program depends on how many
-_BYTES = {"mixed_bfloat16": 2, "mixed_float16": 2, "float32": 4}
 _UNSUPPORTED = re.compile(r"(\w+) \(No registered '(\w+)' OpKernel for XLA")
 _LINE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _LIBRARIES = ("/site-packages/", "/lib/python", "<frozen")
@@ -29,7 +28,7 @@ _ENGINE = "/pipeline/"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Layer:
-    """A layer: its weights and its outputs, of one example, in bytes."""
+    """A layer: its weights, and what its operations put out for one example, in bytes."""
 
     name: str
     weights: int
@@ -53,6 +52,7 @@ class Weighed:
     example: int
     flops: float | None
     layers: tuple[Layer, ...]
+    micro_batches: int
     specs: tuple[dict[str, tf.TensorSpec], object]
     _step: object
 
@@ -62,8 +62,10 @@ class Weighed:
         return self.weights + self.optimizer + self.averages
 
     def activations(self, batch: int) -> int:
-        """Outputs of all layers for a batch, an upper bound of what the backward pass keeps of them."""
-        return batch * sum(each.outputs for each in self.layers)
+        """Outputs of the forward pass for what of a batch is there at once: an upper bound of
+        what the backward pass keeps of them.
+        """
+        return -(-batch // self.micro_batches) * sum(each.outputs for each in self.layers)
 
     def program(self, batch: int) -> "Program":
         """The program of a step over `batch` examples; raises InputError where it has none."""
@@ -121,7 +123,8 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision) -> 
         averages=_bytes(averages.variables) if averages else 0,
         example=sum(math.prod(each.shape[1:]) * each.dtype.size for each in tf.nest.flatten(specs)),
         flops=None if forward is None else float(measures.TRAINING * forward),
-        layers=tuple(_layers(model, _BYTES[precision.policy])),
+        layers=tuple(_layers(model)),
+        micro_batches=experiment.train.micro_batches,
         specs=specs,
         _step=step.train_step(
             model,
@@ -149,20 +152,56 @@ def _bytes(variables: Sequence[keras.Variable]) -> int:
     return sum(math.prod(each.shape) * tf.as_dtype(each.dtype).size for each in variables)
 
 
-def _layers(model: keras.Model, size: int) -> list[Layer]:
-    found = []
+def _layers(model: keras.Model) -> list[Layer]:
+    """Layers without layers of their own, those of one name as one; and what else the model computes."""
+    weights: dict[str, int] = {}
     for layer in model._flatten_layers(include_self=False):
-        if isinstance(layer, keras.Model) or list(layer._flatten_layers(include_self=False)):
-            continue
-        outputs = [
-            _values(each.shape) * size for node in layer._inbound_nodes for each in node.output_tensors
-        ]
-        found.append(Layer(name=layer.name, weights=_bytes(layer.weights), outputs=sum(outputs)))
-    return found
+        own = [each for each in layer.weights if each.path.rpartition("/")[0].endswith(layer.name)]
+        weights[layer.name] = weights.get(layer.name, 0) + _bytes(own)
+    outputs: dict[str, int] = {}
+    for scope, size in _outputs(model):
+        name = layer_of(scope, weights)
+        outputs[name] = outputs.get(name, 0) + size
+    names = dict.fromkeys((*weights, *outputs))
+    found = [Layer(name=name, weights=weights.get(name, 0), outputs=outputs.get(name, 0)) for name in names]
+    return [each for each in found if each.weights or each.outputs]
 
 
-def _values(shape: Sequence[int | None]) -> int:
-    return math.prod(size or 1 for size in shape[1:])
+# Operations that hand on what is there already, or numbers that do not depend on the batch.
+_NO_OUTPUTS = (
+    "Cast",
+    "Const",
+    "ExpandDims",
+    "Identity",
+    "IdentityN",
+    "NoOp",
+    "Placeholder",
+    "ReadVariableOp",
+)
+_NO_OUTPUTS += ("Reshape", "Squeeze", "StatefulPartitionedCall", "PartitionedCall")
+
+
+def _outputs(model: keras.Model) -> Iterator[tuple[str, int]]:
+    """The name and the bytes of each output of the forward pass for one example."""
+    specs = [tf.TensorSpec((1, *each.shape[1:]), each.dtype) for each in model.inputs]
+    if any(None in spec.shape for spec in specs):
+        return
+    inputs = tf.nest.pack_sequence_as(model.input, specs)
+    graph = tf.function(lambda batch: model(batch, training=True), autograph=False)
+    for operation in _operations(graph.get_concrete_function(inputs).graph):
+        for each in operation.outputs if operation.type not in _NO_OUTPUTS else ():
+            if each.shape.is_fully_defined() and each.dtype.size:
+                yield operation.name, each.shape.num_elements() * each.dtype.size
+
+
+def layer_of(scope: str, names: Iterable[str]) -> str:
+    """The layer of a scope, or its first part: TensorFlow adds numbers to names, `dense_1` → `dense_1_2`."""
+    longest = sorted(names, key=len, reverse=True)
+    for part in reversed(scope.split("/")):
+        for name in longest:
+            if part == name or (part.startswith(f"{name}_") and part.removeprefix(f"{name}_").isdigit()):
+                return name
+    return scope.split("/")[0]
 
 
 # --- Operations of the graph that a compiler refuses late, or takes at a cost; each with the line it is from.

@@ -6,9 +6,8 @@ two, and neither knows the feed.
 """
 
 import dataclasses
-import math
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -17,7 +16,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.forecast import compiler, lint
 from pipeline.forecast.compiler import FITS, TOO_LARGE, Compiled
-from pipeline.forecast.lowering import Weighed
+from pipeline.forecast.lowering import Weighed, layer_of
 from pipeline.forecast.target import Target
 from pipeline.report import formats
 from pipeline.report.section import Finding
@@ -151,7 +150,10 @@ def forecast(
 
     def fits(examples: int) -> bool:
         if examples not in known:
-            known[examples] = compiled_for(weighed.program(examples).content).verdict == FITS
+            found = compiled_for(weighed.program(examples).content)
+            if found.verdict not in (FITS, TOO_LARGE):
+                raise _no_answer(examples, found)
+            known[examples] = found.verdict == FITS
         return known[examples]
 
     largest = 0
@@ -168,6 +170,15 @@ def forecast(
         available_bytes=available,
         band=_band(compiled, target) if compiled.verdict == FITS else None,
         largest_batch=largest,
+    )
+
+
+def _no_answer(examples: int, found: Compiled) -> InputError:
+    return InputError(
+        "--find_max_batch",
+        received=f"{found.verdict} for {examples} examples of a device: {found.message}",
+        expected="a program that compiles, or is too large",
+        action="Give the compiler more --timeout_s, or leave the flag out.",
     )
 
 
@@ -232,7 +243,7 @@ def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
     activations = weighed.activations(batch)
     parts = ", ".join(f"{name} {formats.size(size)}" for name, size in kept if size)
     yield Finding(
-        text=f"Always there: {parts}. Outputs of layers for {batch} examples: {formats.size(activations)}."
+        text=f"Always there: {parts}. All outputs for {batch} examples: {formats.size(activations)}."
     )
     for what, size_of in (
         ("outputs", lambda each: each.outputs * batch),
@@ -266,8 +277,8 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
     used = weighed.kept + weighed.weights + weighed.activations(batch)
     available = _RESERVE * accelerator.memory_gb * 1e9
     fits = used <= available
-    flops, touched = (weighed.flops or 0.0) * batch, float(3 * weighed.kept + 2 * weighed.activations(batch))
-    least = max(flops / (accelerator.teraflops * 1e12), touched / (accelerator.gb_per_s * 1e9))
+    # What of the memory's traffic is left after fusion is not known: arithmetic alone is a bound.
+    least = (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
     verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"
     stage = Stage(
         name="memory",
@@ -282,7 +293,7 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
         weighed=weighed,
         used_bytes=used,
         available_bytes=available,
-        band=Band(low=least, high=least) if least and not math.isinf(least) else None,
+        band=Band(low=least, high=least) if least else None,
     )
 
 
@@ -291,19 +302,10 @@ def by_layer(forecast: Forecast, *, most: int) -> list[tuple[str, float]]:
     compiled = forecast.compiled
     if compiled is None or not compiled.cycles:
         return []
-    names = sorted((each.name for each in forecast.weighed.layers), key=len, reverse=True)
+    names = [each.name for each in forecast.weighed.layers]
     total, found = sum(compiled.cycles.values()), {}
     for scope, cycles in compiled.cycles.items():
-        name = _layer(scope, names)
+        name = layer_of(scope, names)
         found[name] = found.get(name, 0) + cycles
     ranked = sorted(found.items(), key=lambda each: -each[1])[:most]
     return [(name, cycles / total) for name, cycles in ranked]
-
-
-def _layer(scope: str, names: Sequence[str]) -> str:
-    """The layer of a scope: TensorFlow adds numbers to names that it has seen, `dense_1` → `dense_1_2`."""
-    for part in reversed(scope.split("/")):
-        for name in names:
-            if part == name or (part.startswith(f"{name}_") and part.removeprefix(f"{name}_").isdigit()):
-                return name
-    return scope.split("/")[0]

@@ -93,6 +93,8 @@ def run(
     _require_optuna()
     check_given_once(command, Point(values=dict.fromkeys(search.space, "")))
     sweep.check_directory(root)
+    for point in _corners(search.space):
+        config_of(point)
     with files.hold_directory(root, thing=f"--workdir={root}"):
         _check_identity(root / IDENTITY, search)
         made = _Trials(root=root, config_of=config_of, warm_start=warm_start, command=command, search=search)
@@ -105,6 +107,17 @@ def run(
         sections = search_page.sections(outcomes, space=search.space, number=search.number, sign=search.sign)
         files.write_bytes(root / PAGE, html.page(*sections).encode())
     print("\n".join(_summary(outcomes, best=best, search=search, root=root)))
+
+
+def _corners(space: Space) -> Iterator[Point]:
+    """Points that have each value, and both ends of each range, with the first of the other keys."""
+    ends = {
+        key: tuple(map(part.text, (part.low, part.high))) if isinstance(part, Range) else tuple(part)
+        for key, part in space.items()
+    }
+    first = {key: texts[0] for key, texts in ends.items()}
+    for key, texts in ends.items():
+        yield from (Point(values={**first, key: text}) for text in texts)
 
 
 def _summary(

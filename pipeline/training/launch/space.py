@@ -8,7 +8,7 @@ from pipeline.base.errors import InputError
 from pipeline.base.values import Values, leaves
 from pipeline.training.launch import grid
 
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+_NUMBER = r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"  # with digits around its point, which .. would blur
 _RANGE = re.compile(rf"(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER})", re.IGNORECASE)
 _LOG = re.compile(r"log\((?P<inner>.*)\)")
 _WHOLE = re.compile(r"[+-]?\d+")

@@ -212,7 +212,7 @@ def _metrics(label: Label) -> "tuple[Metric, ...]":
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
     from pipeline.training.tasks.registry import task_of
 
-    return task_of(label).metrics
+    return task_of(label).metrics_of(label)
 
 
 def _summaries(rows: Sequence[Row]) -> list[Summary]:

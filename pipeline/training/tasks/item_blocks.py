@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import tensorflow as tf
 
 BLOCK = 1 << 14  # items: of 512 examples, 32 MiB of scores
+_AGAIN = -1  # no item
 
 
 class Scores(Protocol):
@@ -93,7 +94,7 @@ def _over_blocks(
     """Returns `start` after `add(found, ids [1, n], scores [batch, n])` of one block after the other.
 
     All blocks have one size, which compilers want: the last one begins earlier, and what it has again scores
-    -infinity.
+    -infinity, as item `_AGAIN`.
     """
     size = min(block, scores.items)
     blocks = -(-scores.items // size)
@@ -102,8 +103,9 @@ def _over_blocks(
         first = tf.minimum(number * size, scores.items - size)
         ids = first + tf.range(size)[None, :]
         each = scores.block(queries, first, size)
-        each = tf.where(ids >= number * size, each, -float("inf"))
-        return number + 1, *add(found, ids, each)
+        is_new = ids >= number * size
+        each = tf.where(is_new, each, -float("inf"))
+        return number + 1, *add(found, tf.where(is_new, ids, _AGAIN), each)
 
     _, *found = tf.while_loop(
         lambda number, *_: number < blocks, one_more, (tf.constant(0), *start), parallel_iterations=1

@@ -35,6 +35,14 @@ def test_an_answer_is_kept_for_the_same_program(tmp_path, program):
     assert compiler.compile_for(b"", "v6e:2x2", timeout_s=60, cache=tmp_path / "cache").verdict == ENDED
 
 
+@pytest.mark.parametrize("damaged", ['{"verdict": "fi', '{"verdict": "fits", "more": 1}', "[]", ""])
+def test_a_damaged_answer_is_asked_for_again(tmp_path, program, damaged):
+    (tmp_path / "v5e:2x2-key.json").write_text(damaged)
+    program(f"echo '{json.dumps(dataclasses.asdict(Compiled(verdict=FITS)))}'")
+    assert compiler.compile_for(b"", "v5e:2x2", timeout_s=60, cache=tmp_path).verdict == FITS
+    assert json.loads((tmp_path / "v5e:2x2-key.json").read_text())["verdict"] == FITS
+
+
 def test_a_compiler_that_hangs_or_dies_has_a_verdict_and_is_asked_again(tmp_path, program):
     program("exec sleep 60")
     hung = compiler.compile_for(b"", "v5e:2x2", timeout_s=0.2, cache=tmp_path / "cache")

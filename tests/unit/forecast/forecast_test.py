@@ -86,7 +86,9 @@ def test_sizes_and_operations_are_those_of_the_formula(plain):
     assert found.optimizer >= 2 * 4 * weights  # both moments of AdamW
     assert found.flops == 3 * 2 * (2 * 64 + 64 * 1)
     by_name = {layer.name: layer for layer in found.layers}
-    assert (by_name["hidden"].weights, by_name["hidden"].outputs) == (4 * (2 * 64 + 64), 2 * 64)
+    # The product, the bias and the ReLU put out 64 numbers of two bytes each.
+    assert (by_name["hidden"].weights, by_name["hidden"].outputs) == (4 * (2 * 64 + 64), 3 * 2 * 64)
+    assert sum(layer.weights for layer in found.layers) == 4 * weights
     assert found.program(8).content
 
 

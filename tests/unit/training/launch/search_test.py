@@ -164,6 +164,7 @@ def test_a_wrong_range_is_named(text, message):
 def test_paths_and_versions_are_no_ranges():
     assert not space.has_ranges("config.init.source=../runs,runs..old;config.seed=0,1")
     assert space.has_ranges("config.model.dropout=0..0.5")
+    assert not space.has_ranges("config.model.dropout=0...5")  # 0 to 5, or to .5?
 
 
 def test_of_equal_trials_the_one_with_the_least_loss_is_the_best():

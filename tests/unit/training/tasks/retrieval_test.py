@@ -70,10 +70,11 @@ def test_the_best_items_are_those_of_all_scores_the_lower_index_first(items, blo
 
 @pytest.mark.parametrize(("items", "block"), [(23, 5), (23, 23), (20, 5), (1, 4)])
 def test_ranks_are_those_of_all_scores(items, block):
-    scores, chosen = draw_scores(9, items), np.arange(9, dtype="int32") % items
+    rows = max(items, 9)  # each item is chosen, also those that two blocks have
+    scores, chosen = draw_scores(rows, items), np.arange(rows, dtype="int32") % items
     found = item_blocks.ranks(tf.constant(scores), Dense(items), tf.constant(chosen), block=block).numpy()
-    own = scores[np.arange(9), chosen][:, None]
-    logs = scipy.special.log_softmax(scores.astype("float64"), axis=1)[np.arange(9), chosen]
+    own = scores[np.arange(rows), chosen][:, None]
+    logs = scipy.special.log_softmax(scores.astype("float64"), axis=1)[np.arange(rows), chosen]
     np.testing.assert_allclose(found[:, 0], logs, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(found[:, 1], (scores > own).sum(axis=1))
     np.testing.assert_array_equal(found[:, 2], (scores == own).sum(axis=1) - 1)
