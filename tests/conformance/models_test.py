@@ -330,10 +330,15 @@ def test_an_export_serves_the_same_outputs(name, policy, tmp_path):
     archive = keras.export.ExportArchive()
     archive.track(model)
     spec = {key: tf.TensorSpec([None, *x.shape[1:]], x.dtype, name=key) for key, x in inputs(name).items()}
-    archive.add_endpoint("serve", tf.function(lambda batch: model(batch, training=False), [spec]))
+    # Of batches of one known size TensorFlow fuses other sums, which differ in their last bits.
+    same = tf.function(lambda batch: model(batch, training=False), [spec])
+    archive.add_endpoint("serve", same)
     archive.write_out(str(tmp_path / "export"), verbose=False)
     served = tf.saved_model.load(str(tmp_path / "export"))
-    np.testing.assert_array_equal(served.serve(inputs(name)), in_graph(model)(inputs(name)))
+    np.testing.assert_array_equal(served.serve(inputs(name)), same(inputs(name)))
+    np.testing.assert_allclose(
+        served.serve(inputs(name)), in_graph(model)(inputs(name)), rtol=1e-5, atol=1e-6
+    )
 
 
 def trained(name: str, strategy: tf.distribute.Strategy) -> list[np.ndarray]:
