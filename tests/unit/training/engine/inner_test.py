@@ -21,6 +21,7 @@ from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.run import request
 from pipeline.training.tasks.classification import Binary, Regression
+from tests.shared.distributed import distributed
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 Y = (X.sum(axis=1) > 0).astype("int32")
@@ -40,7 +41,7 @@ def make(strategy: tf.distribute.Strategy, **settings) -> tuple[keras.Model, Inn
         examples = tf.data.Dataset.from_tensor_slices(({"numeric": X}, Y)).repeat()
         return examples.batch(context.get_per_replica_batch_size(GLOBAL_BATCH), drop_remainder=True)
 
-    return model, inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))
+    return model, inner_loop(strategy, step, distributed(strategy, batches))
 
 
 @pytest.mark.parametrize("name", ["one_device", "mirrored"])
@@ -89,7 +90,7 @@ def test_waiting_is_part_of_the_time():
 def test_time_is_read_from_the_clock_that_was_passed():
     strategy = strategy_lib.create("one_device")
     dataset = tf.data.Dataset.from_tensors(({"numeric": X}, Y)).repeat()
-    iterator = iter(strategy.distribute_datasets_from_function(lambda context: dataset))
+    iterator = distributed(strategy, lambda context: dataset)
     ticks = iter([10.0, 12.5])
     loop = inner_loop(strategy, lambda inputs, labels: tf.zeros([3]), iterator, clock=lambda: next(ticks))
     assert loop(4).seconds == 2.5
@@ -105,7 +106,7 @@ def timed_loop(dataset: tf.data.Dataset, products: int) -> Callable[[int], Tally
             inputs = tf.matmul(inputs, weights)
         return tf.stack([tf.reduce_sum(inputs), tf.reduce_sum(labels), 0.0])
 
-    return inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(lambda _: dataset)))
+    return inner_loop(strategy, step, distributed(strategy, lambda _: dataset))
 
 
 BATCH = (tf.ones([64, 256]), tf.ones([64]))
@@ -115,7 +116,7 @@ def body_of_loop(step, updated: tuple[keras.Variable, ...] = ()) -> dict:
     """Nodes, by name, of what the loop does for each step."""
     strategy = strategy_lib.create("one_device")
     dataset = tf.data.Dataset.from_tensors(BATCH).repeat()
-    iterator = iter(strategy.distribute_datasets_from_function(lambda _: dataset))
+    iterator = distributed(strategy, lambda _: dataset)
     traced = step_lib._graph(strategy, step, iterator, updated, None, tf.timestamp).get_concrete_function(
         tf.TensorSpec([], tf.int32)
     )
@@ -249,7 +250,7 @@ def test_each_step_is_timed():
     seconds = []
     strategy = strategy_lib.create("one_device")
     dataset = tf.data.Dataset.from_tensors(({"numeric": X}, Y)).repeat()
-    iterator = iter(strategy.distribute_datasets_from_function(lambda context: dataset))
+    iterator = distributed(strategy, lambda context: dataset)
 
     def step(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         """Takes longer than the clock's microsecond."""
@@ -266,7 +267,7 @@ def test_each_step_is_timed():
 def test_nothing_is_fetched_beyond_the_last_step():
     strategy = strategy_lib.create("one_device")
     three = tf.data.Dataset.from_tensors(({"numeric": X}, Y)).repeat(3)
-    iterator = iter(strategy.distribute_datasets_from_function(lambda context: three))
+    iterator = distributed(strategy, lambda context: three)
     assert inner_loop(strategy, lambda inputs, labels: tf.zeros([3]), iterator)(3).steps == 3
 
 
@@ -333,7 +334,7 @@ def skipping(
             each, drop_remainder=True
         )
 
-    return model, inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))
+    return model, inner_loop(strategy, step, distributed(strategy, batches))
 
 
 def state(model: keras.Model) -> list[np.ndarray]:
@@ -458,4 +459,4 @@ def test_a_size_that_is_known_at_run_time_only_is_refused_before_training(name):
     with pytest.raises(
         InputError, match=r"'words': received batches of shape \[2, \?, 2\] float32; expected"
     ):
-        inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))
+        inner_loop(strategy, step, distributed(strategy, batches))

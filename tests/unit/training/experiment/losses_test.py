@@ -14,6 +14,7 @@ from pipeline.training.experiment import losses
 from pipeline.training.experiment.config import OwnLoss
 from pipeline.training.tasks.objective import LossOfExamples, Objective
 from pipeline.training.tasks.registry import task_of
+from tests.shared.distributed import distributed
 
 BINARY = Label(name="y", classes=("no", "yes"))
 MANY = Label(name="y", task="multiclass", classes=("a", "b", "c"))
@@ -161,7 +162,7 @@ def stepped(name: str, label: Label, strategy_name: str, parts: int) -> list[np.
         examples = tf.data.Dataset.from_tensor_slices(({"numeric": X}, targets)).repeat()
         return examples.batch(context.get_per_replica_batch_size(24), drop_remainder=True)
 
-    inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))(1)
+    inner_loop(strategy, step, distributed(strategy, batches))(1)
     return [np.asarray(each) for each in model.weights]
 
 

@@ -18,6 +18,7 @@ from pipeline.training.loop.callbacks import REFUSED, SURVIVORS
 from pipeline.training.loop.clock import Cadence, Tally
 from pipeline.training.loop.outer import InnerLoop, Session
 from pipeline.training.tasks.classification import Regression
+from tests.shared.distributed import distributed
 
 
 def early_stopping(**arguments) -> keras.callbacks.EarlyStopping:
@@ -256,7 +257,7 @@ def loop_from(
         return examples.batch(context.get_per_replica_batch_size(BATCH), drop_remainder=True)
 
     one_step = train_step(model, model.optimizer, task=Regression(), global_batch=BATCH)
-    loop = inner_loop(strategy, one_step, iter(strategy.distribute_datasets_from_function(batches)))
+    loop = inner_loop(strategy, one_step, distributed(strategy, batches))
     done = step
 
     def mortal(steps: int) -> Tally:

@@ -14,6 +14,7 @@ from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.tasks.next_token import NextToken
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.registry import EvaluationMetrics, task_of
+from tests.shared.distributed import distributed
 
 TOKENS = np.array([[5, 6, 1, 7], [1, 8, 9, 1], [4, 4, 0, 0], [3, 0, 0, 0]], "int32")
 SEGMENTS = np.array([[1, 1, 1, 2], [1, 2, 2, 2], [1, 1, 0, 0], [1, 0, 0, 0]], "int32")
@@ -69,7 +70,7 @@ def stepped(name: str, parts: int) -> tuple[list[np.ndarray], float]:
         examples = tf.data.Dataset.from_tensor_slices((inputs, LABELS)).repeat()
         return examples.batch(context.get_per_replica_batch_size(4), drop_remainder=True)
 
-    tally = inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))(1)
+    tally = inner_loop(strategy, step, distributed(strategy, batches))(1)
     return [np.asarray(each) for each in made.trainable_variables], tally.loss / 4
 
 
