@@ -1,8 +1,12 @@
-r"""Texts as ids of their words, and of pairs of neighbouring words, by hash.
+r"""Texts as ids of their words, of pairs of neighbouring words, and of runs of characters, by hash.
 
 `"words": "lower_case"` takes runs of letters, marks, digits and underscores, in lower case, so that `Market,`
 is `market`, and an apostrophe parts `it's`. `"words": "as_written"` takes what stands between blanks. Words
 and pairs share one range of ids; id 0 is padding.
+
+`"characters": [3, 6]` takes the runs of 3 to 6 characters of what stands between blanks, with a blank before
+and one behind it: of `sadly.` among others ` sa` and `ly. `. So endings and misspelled words count, and so
+do signs. Runs have a range of ids of their own, behind that of the words.
 """
 
 from collections.abc import Callable
@@ -13,18 +17,38 @@ import tensorflow as tf
 from pipeline.data.schema.feature_types import Text
 
 _NOT_OF_A_WORD = r"[^\pL\pM\pN_]+"  # of RE2: `\w` would be ASCII alone
+# Room for the runs of characters, for each word for which there is room: as that is for twice to four times
+# the words of a mean text (infer_schema), it holds 24 runs or more of each word of a mean text.
+_RUNS = 12
+
+Ids = Callable[[tf.Tensor], tf.Tensor]  # texts, string [batch] → ids, int32 [batch, columns]
 
 
-def sequence_length(feature: Text) -> int:
-    """Counts the ids of a text: its first `length` words, then their pairs."""
-    return 2 * feature.length - 1 if feature.pairs else feature.length
+def parts_of(feature: Text) -> tuple[int, ...]:
+    """Counts the ids of a text: those of its first `length` words and their pairs; those of runs, if any."""
+    words = 2 * feature.length - 1 if feature.pairs else feature.length
+    return (words, _RUNS * feature.length) if feature.characters else (words,)
 
 
-def word_ids(feature: Text) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a function from texts, string [batch], to ids 1 + hash, int32 [batch, sequence_length].
+def different_ids(feature: Text) -> int:
+    """Counts the ids that texts may have beside padding."""
+    return 2 * feature.buckets if feature.characters else feature.buckets
 
-    Words stand from the first column on and pairs from column `length` on, each padded with 0.
+
+def text_ids(feature: Text) -> Ids:
+    """Returns a function from texts, string [batch], to ids, int32 [batch, sum of `parts_of`].
+
+    Words stand from the first column on, pairs from column `length` on and runs of characters behind them,
+    each padded with 0.
     """
+    words = _word_ids(feature)
+    if not feature.characters:
+        return words
+    runs = _run_ids(feature)
+    return lambda texts: tf.concat([words(texts), runs(texts)], axis=1)
+
+
+def _word_ids(feature: Text) -> Ids:
     hashing = keras.layers.Hashing(num_bins=feature.buckets)
 
     def hashed(words: tf.RaggedTensor, width: int) -> tf.Tensor:
@@ -37,6 +61,29 @@ def word_ids(feature: Text) -> Callable[[tf.Tensor], tf.Tensor]:
         if not feature.pairs:
             return found
         return tf.concat([found, hashed(_pairs(words[:, : feature.length]), feature.length - 1)], axis=1)
+
+    return ids
+
+
+def _run_ids(feature: Text) -> Ids:
+    hashing = keras.layers.Hashing(num_bins=feature.buckets)
+    shortest, longest = feature.characters
+    width = parts_of(feature)[1]
+
+    def of_words(words: tf.Tensor) -> tf.RaggedTensor:
+        """The ids of the runs in each word: string [words] → [words, runs]."""
+        spaced = tf.strings.join([" ", words, " "])
+        characters = tf.strings.unicode_split(spaced, "UTF-8")[:, :width]
+        runs = tf.strings.ngrams(characters, [*range(shortest, longest + 1)], separator="")
+        return runs.with_flat_values(1 + feature.buckets + tf.cast(hashing(runs.flat_values), tf.int32))
+
+    def ids(texts: tf.Tensor) -> tf.Tensor:
+        lowered = tf.strings.lower(texts, encoding="utf-8") if feature.words == "lower_case" else texts
+        words = tf.strings.split(lowered)[:, :width]
+        # Most words of a batch stand there several times, and are cut and hashed once.
+        different, place = tf.unique(words.flat_values)
+        runs = words.with_flat_values(tf.gather(of_words(different), place))  # [batch, words, runs]
+        return runs.merge_dims(1, 2)[:, :width].to_tensor(shape=[None, width])
 
     return ids
 
