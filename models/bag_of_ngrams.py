@@ -56,7 +56,9 @@ def bag_of_ngrams(
     for name, (length, size) in sequences.items():
         inputs.append(keras.Input((length,), dtype="int32", name=name))
         # Zeros: an id that training never saw says nothing.
-        table = OffsetEmbedding((size,), outputs, initializer="zeros", dtype="float32", name=f"{name}_weights")
+        table = OffsetEmbedding(
+            (size,), outputs, initializer="zeros", dtype="float32", name=f"{name}_weights"
+        )
         first = 0
         for at, columns in enumerate(parts.get(name, (length,))):
             kind = Bag(dropout, dtype="float32", name=f"{name}_{at}")
