@@ -73,7 +73,7 @@ def _run_ids(feature: Text) -> Ids:
     def of_words(words: tf.Tensor) -> tf.RaggedTensor:
         """The ids of the runs in each word: string [words] → [words, runs]."""
         spaced = tf.strings.join([" ", words, " "])
-        characters = tf.strings.unicode_split(spaced, "UTF-8")[:, :width]
+        characters = tf.strings.unicode_split(spaced, "UTF-8")[:, : width + shortest]
         runs = tf.strings.ngrams(characters, [*range(shortest, longest + 1)], separator="")
         return runs.with_flat_values(1 + feature.buckets + tf.cast(hashing(runs.flat_values), tf.int32))
 
