@@ -68,8 +68,8 @@ SMALL = {
             "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
             "words": DRAW.integers(0, 10, (EXAMPLES, 4)).astype("int32"),
         },
-        # numbers; categories; words; bias
-        parameters=2 * 3 + 7 * 3 + 10 * 3 + 3,
+        # numbers; categories; words: weights and factors; bias
+        parameters=2 * 3 + 7 * 3 + 10 * (3 + 1) + 3,
     ),
     "dcn": Small(
         arguments={

@@ -31,9 +31,17 @@ def in_numpy(weights: np.ndarray, bias: np.ndarray, parts: tuple[int, ...]) -> n
 def test_logits_against_numpy(parts):
     model, draw = small(parts={"review": parts}), np.random.default_rng(0)
     weights, bias = draw.normal(size=(9, 2)).astype("float32"), np.array([0.5, -1.0], "float32")
+    factors = draw.uniform(size=(9, 1)).astype("float32")
     model.get_layer("review_weights").table.assign(weights)
+    model.get_layer("review_factors").table.assign(factors)
     model.get_layer("logits").bias.assign(bias)
-    np.testing.assert_allclose(model({"review": IDS}), in_numpy(weights, bias, parts), rtol=1e-6)
+    np.testing.assert_allclose(model({"review": IDS}), in_numpy(weights * factors, bias, parts), rtol=1e-5)
+
+
+def test_an_untrained_model_says_nothing_and_its_factors_are_1():
+    model = small()
+    assert not np.any(model({"review": IDS}))
+    assert np.all(np.asarray(model.get_layer("review_factors").table) == 1.0)
 
 
 def test_padding_learns_nothing():
