@@ -2,7 +2,8 @@ r"""Texts as ids of their words, of pairs of neighbouring words, and of runs of 
 
 `"words": "lower_case"` takes runs of letters, marks, digits and underscores, in lower case, so that `Market,`
 is `market`, and an apostrophe parts `it's`. `"words": "as_written"` takes what stands between blanks. Words
-and pairs share one range of ids; id 0 is padding.
+and pairs share one range of ids; id 0 is padding. `"gap": 2` takes pairs with one or two words between them
+too, as in `not very good`: these are other pairs than neighbours.
 
 `"characters": [3, 6]` takes the runs of 3 to 6 characters of what stands between blanks, with a blank before
 and one behind it: of `sadly.` among others ` sa` and `ly. `. So endings and misspelled words count, and so
@@ -25,9 +26,17 @@ Ids = Callable[[tf.Tensor], tf.Tensor]  # texts, string [batch] → ids, int32 [
 
 
 def parts_of(feature: Text) -> tuple[int, ...]:
-    """Counts the ids of a text: those of its first `length` words and their pairs; those of runs, if any."""
-    words = 2 * feature.length - 1 if feature.pairs else feature.length
-    return (words, _RUNS * feature.length) if feature.characters else (words,)
+    """Counts the ids of a text, of each kind that it has: those of its first `length` words and of pairs of
+    neighbours; those of other pairs; those of runs.
+    """
+    pairs = [feature.length - apart for apart in _apart(feature)]
+    runs = _RUNS * feature.length if feature.characters else 0
+    return tuple(filter(None, (feature.length + sum(pairs[:1]), sum(pairs[1:]), runs)))
+
+
+def _apart(feature: Text) -> range:
+    """How many places the words of pairs are apart: 1 for neighbours."""
+    return range(1, 2 + feature.gap) if feature.pairs else range(0)
 
 
 def different_ids(feature: Text) -> int:
@@ -38,8 +47,8 @@ def different_ids(feature: Text) -> int:
 def text_ids(feature: Text) -> Ids:
     """Returns a function from texts, string [batch], to ids, int32 [batch, sum of `parts_of`].
 
-    Words stand from the first column on, pairs from column `length` on and runs of characters behind them,
-    each padded with 0.
+    Words stand from the first column on, pairs from column `length` on, the nearest ones first, and runs of
+    characters behind them, each kind padded with 0.
     """
     words = _word_ids(feature)
     if not feature.characters:
@@ -57,10 +66,9 @@ def _word_ids(feature: Text) -> Ids:
 
     def ids(texts: tf.Tensor) -> tf.Tensor:
         words = tf.strings.split(_plain(texts) if feature.words == "lower_case" else texts)
-        found = hashed(words, feature.length)
-        if not feature.pairs:
-            return found
-        return tf.concat([found, hashed(_pairs(words[:, : feature.length]), feature.length - 1)], axis=1)
+        first = words[:, : feature.length]
+        pairs = (hashed(_pairs(first, apart), feature.length - apart) for apart in _apart(feature))
+        return tf.concat([hashed(words, feature.length), *pairs], axis=1)
 
     return ids
 
@@ -68,7 +76,7 @@ def _word_ids(feature: Text) -> Ids:
 def _run_ids(feature: Text) -> Ids:
     hashing = keras.layers.Hashing(num_bins=feature.buckets)
     shortest, longest = feature.characters
-    width = parts_of(feature)[1]
+    width = parts_of(feature)[-1]
 
     def of_words(words: tf.Tensor) -> tf.RaggedTensor:
         """The ids of the runs in each word: string [words] → [words, runs]."""
@@ -93,8 +101,8 @@ def _plain(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), _NOT_OF_A_WORD, " ")
 
 
-def _pairs(words: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Each word [batch, words] but the last, a blank, and the next one: [batch, words - 1]."""
-    first, second = words[:, :-1], words[:, 1:]
-    together = tf.strings.join([first.flat_values, second.flat_values], separator=" ")
+def _pairs(words: tf.RaggedTensor, apart: int) -> tf.RaggedTensor:
+    """Each word [batch, words] and the one so many places on, as many blanks between: [batch, pairs]."""
+    first, second = words[:, :-apart], words[:, apart:]
+    together = tf.strings.join([first.flat_values, second.flat_values], separator=" " * apart)
     return second.with_flat_values(together)

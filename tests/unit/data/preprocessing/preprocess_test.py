@@ -172,6 +172,26 @@ def test_runs_of_characters_have_ids_of_their_own_behind_those_of_words():
         assert not found[len(runs) :].any()
 
 
+def test_distant_pairs_are_other_pairs_than_neighbours():
+    feature = Text(name="t", length=4, buckets=1 << 20, words="lower_case", pairs=True, gap=2)
+    preprocess = preprocess_of(feature, ["x"])
+    assert preprocess.inputs.parts == {"t": (4 + 3, 2 + 1)}
+    found = preprocess({"t": tf.constant(["not very good", "A b c d e", "one"])})["t"].numpy()
+    hashing = keras.layers.Hashing(num_bins=feature.buckets)
+    ids = [
+        dict(zip(texts, (1 + hashing(tf.constant(texts)).numpy()).tolist(), strict=True))
+        for texts in (
+            ["not", "very", "good", "not very", "very good", "not  good"],
+            ["a", "b", "c", "d", "a b", "b c", "c d", "a  c", "b  d", "a   d"],
+            ["one"],
+        )
+    ]
+    assert found[0, [0, 1, 2, 4, 5, 7]].tolist() == list(ids[0].values())
+    assert found[1].tolist() == list(ids[1].values())
+    assert found[2].tolist() == [ids[2]["one"], *[0] * 9]
+    assert len({*ids[1].values()}) == 10
+
+
 def test_the_runs_of_a_word_are_those_of_scikit_learn():
     analyse = CountVectorizer(analyzer="char_wb", ngram_range=(3, 6)).build_analyzer()
     assert sorted(analyse("sadly , it's été")) == sorted(runs_of("sadly , it's été", 3, 6))
