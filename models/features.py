@@ -53,8 +53,8 @@ def features(
 def of_words(ids: keras.KerasTensor, size: int, parts: Sequence[int]) -> tuple[keras.KerasTensor, int]:
     """The ids of words alone, int32 [batch, columns], each below the number beside them.
 
-    Runs of characters, distant pairs and so many ids are for linear models: a remainder keeps as many ids here
-    as a table of embeddings has rows. `parts`: see ModelInputs; a sequence without them stays as it is.
+    Runs of characters, distant pairs and so many ids are for linear models: a remainder keeps as many ids
+    here as a table of embeddings has rows. `parts`: see ModelInputs; a sequence without them stays as it is.
     """
     if not parts:
         return ids, size

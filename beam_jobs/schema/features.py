@@ -50,8 +50,8 @@ _LISTED = 1000  # distinct strings up to which the vocabulary is listed
 _TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
 _LEAST_LENGTH, _MOST_LENGTH = 32, 512  # of the words of a text that a model gets
 _BUCKETS = 1 << 16  # of its words and pairs: 10,000 short texts have some 20,000 and 100,000
-# Where a dataset has nothing but texts: runs of so many characters, words between those of a pair, and buckets
-# for all of these, of which 10,000 short texts have some 400,000: in 2^20 they learned less.
+# Where a dataset has nothing but texts: runs of so many characters, words between those of a pair, and
+# buckets for all of these: 10,000 short texts have some 400,000, and in fewer buckets they learned less.
 _RUNS, _GAP, _MANY_BUCKETS = (3, 6), 2, 1 << 21
 # `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
 _OWNERS = "user|customer|client|account|order|item|product|store|session|device|member|patient|passenger"
