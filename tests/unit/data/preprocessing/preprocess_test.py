@@ -205,6 +205,8 @@ def test_runs_beyond_the_room_are_left_out_and_a_batch_without_a_text_has_none()
     assert np.count_nonzero(ids[1, 2:]) == 1
     assert not runs({"t": tf.constant([""])})["t"].numpy().any()
     assert runs({"t": tf.zeros([0], tf.string)})["t"].shape == (0, 26)
+    long = dataclasses.replace(feature, length=512)
+    assert preprocess_of(long, ["x"]).inputs.parts == {"t": (512, 1024)}
 
 
 def test_a_schema_of_before_takes_words_as_they_are_written():
