@@ -9,6 +9,7 @@ import keras
 from models.embedding import OffsetEmbedding
 
 NUMERIC, CATEGORIES = "numeric", "categories"  # the inputs that hold several columns
+_ROWS = 1 << 16  # of a table of the words of texts
 Embed = Callable[[keras.KerasTensor], keras.KerasTensor]  # ids [batch, length] → [batch, length, size]
 
 
@@ -20,6 +21,7 @@ def features(
     embedding: int,
     frequencies: int = 0,
     tables: Mapping[str, Embed] = MappingProxyType({}),
+    parts: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Iterator[tuple[keras.KerasTensor, keras.KerasTensor]]:
     """Yields each input of a model with its features, float [batch, width].
 
@@ -31,6 +33,7 @@ def features(
       embedding: size of an id's embedding.
       frequencies: periodic features of each number; 0: none.
       tables: what embeds a sequence, by its name; the others get tables of their own.
+      parts: see ModelInputs.
     """
     if numeric:
         numbers = keras.Input((numeric,), dtype="float32", name=NUMERIC)
@@ -42,8 +45,24 @@ def features(
         yield ids, keras.layers.Flatten()(OffsetEmbedding(cardinalities, embedding, name="embeddings")(ids))
     for name, (length, size) in sequences.items():
         ids = keras.Input((length,), dtype="int32", name=name)
+        words, size = of_words(ids, size, parts.get(name, ()))
         embed = tables.get(name) or keras.layers.Embedding(size, embedding, name=f"{name}_embedding")
-        yield ids, mean_embedding(ids, embed)
+        yield ids, mean_embedding(words, embed)
+
+
+def of_words(ids: keras.KerasTensor, size: int, parts: Sequence[int]) -> tuple[keras.KerasTensor, int]:
+    """The ids of words alone, int32 [batch, columns], each below the number beside them.
+
+    Runs of characters, distant pairs and so many ids are for linear models: a remainder keeps as many ids
+    here as a table of embeddings has rows. `parts`: see ModelInputs; a sequence without them stays as it is.
+    """
+    if not parts:
+        return ids, size
+    words = ids[:, : parts[0]]
+    if size <= _ROWS:
+        return words, size
+    folded = 1 + (words - 1) % _ROWS
+    return keras.ops.where(keras.ops.equal(words, 0), 0, folded), 1 + _ROWS
 
 
 def mean_embedding(ids: keras.KerasTensor, embed: Embed) -> keras.KerasTensor:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import keras
 
+from models.bag_of_ngrams import bag_of_ngrams
 from models.dcn import dcn
 from models.resnet import resnet, resnet18, resnet50
 from models.sequence_recommender import sequence_recommender
@@ -14,6 +15,7 @@ from models.vit import vit
 from models.wide_deep import wide_deep
 
 MODELS: Mapping[str, Callable[..., keras.Model]] = {
+    "bag_of_ngrams": bag_of_ngrams,
     "dcn": dcn,
     "resnet": resnet,
     "resnet18": resnet18,

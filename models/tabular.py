@@ -9,12 +9,13 @@ because on small tables nothing else may be worth learning.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import keras
 import numpy as np
 
 from models.embedding import OffsetEmbedding
-from models.features import mean_embedding
+from models.features import mean_embedding, of_words
 from models.wide_deep import linear_of_ids
 
 _FEW_IDS = 32  # a number of many values has more: 32 bins between quantiles, and one for "missing"
@@ -134,6 +135,7 @@ def tabular(
     cardinalities: Sequence[int],
     sequences: Mapping[str, tuple[int, int]],
     outputs: int,
+    parts: Mapping[str, Sequence[int]] = MappingProxyType({}),
     boundaries: Sequence[Sequence[float]] = (),
     bin_columns: Sequence[int] = (),
     bins: int = 48,
@@ -149,6 +151,7 @@ def tabular(
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
       outputs: numbers predicted for each example.
+      parts: numbers of columns of the kinds of ids in a sequence, by its name: words count, others do not.
       boundaries: quantiles of each number, ascending, of which bins are made; none: no number has bins.
       bin_columns: categorical columns whose ids are bins of a number; those of many ids are left out.
       bins: bins of a number, at most; 0: numbers are features as they are.
@@ -187,8 +190,8 @@ def tabular(
         features.append(keras.layers.Flatten()(OffsetEmbedding(sizes, embedding, name="embeddings")(own)))
         linear.append(linear_of_ids(own, sizes, outputs, name="linear_ids"))
     for name, (length, size) in sequences.items():
-        words = keras.Input((length,), dtype="int32", name=name)
-        inputs.append(words)
+        inputs.append(keras.Input((length,), dtype="int32", name=name))
+        words, size = of_words(inputs[-1], size, parts.get(name, ()))
         table = keras.layers.Embedding(size, embedding, name=f"{name}_embedding")
         features.append(mean_embedding(words, table))
     if not inputs:

@@ -5,6 +5,7 @@ embeddings of them. Their logits are added.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import keras
 
@@ -18,6 +19,7 @@ def wide_deep(
     cardinalities: Sequence[int],
     sequences: Mapping[str, tuple[int, int]],
     outputs: int,
+    parts: Mapping[str, Sequence[int]] = MappingProxyType({}),
     embedding: int = 16,
     frequencies: int = 8,
     hidden: Sequence[int] = (256, 128),
@@ -30,6 +32,7 @@ def wide_deep(
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
       outputs: numbers predicted for each example.
+      parts: numbers of columns of the kinds of ids in a sequence, by its name: words count, others do not.
       embedding: size of a category's or word's embedding.
       frequencies: periodic features of each number in the deep part; 0: the numbers alone.
       hidden: units of each hidden layer of the deep part.
@@ -51,6 +54,7 @@ def wide_deep(
         sequences=sequences,
         embedding=embedding,
         frequencies=frequencies,
+        parts=parts,
     ):
         inputs.append(tensor)
         deep.append(described)

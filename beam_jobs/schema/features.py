@@ -50,6 +50,9 @@ _LISTED = 1000  # distinct strings up to which the vocabulary is listed
 _TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
 _LEAST_LENGTH, _MOST_LENGTH = 32, 512  # of the words of a text that a model gets
 _BUCKETS = 1 << 16  # of its words and pairs: 10,000 short texts have some 20,000 and 100,000
+# Where a dataset has nothing but texts: runs of so many characters, words between those of a pair, and
+# buckets for all of these: 10,000 short texts have some 400,000, and in fewer buckets they learned less.
+_RUNS, _GAP, _MANY_BUCKETS = (3, 6), 2, 1 << 21
 # `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
 _OWNERS = "user|customer|client|account|order|item|product|store|session|device|member|patient|passenger"
 _ID_NAME = re.compile(
@@ -185,6 +188,22 @@ def _text(profile: ColumnProfile) -> Text | None:
     longest = 1 << math.ceil(math.log2(2 * profile.words))  # most texts are shorter than twice the mean
     length = min(max(longest, _LEAST_LENGTH), _MOST_LENGTH)
     return Text(**common_fields(profile), length=length, buckets=_BUCKETS, words="lower_case", pairs=True)
+
+
+def with_runs(features: Sequence[Feature]) -> list[Feature]:
+    """Returns the features, with runs of characters and distant pairs where all inputs are texts.
+
+    There is nothing else to learn from, and pipeline/configs/text.py learns from them.
+    """
+    inputs = [each for each in features if not isinstance(each, Label)]
+    if not all(isinstance(each, Text) for each in inputs):
+        return list(features)
+    return [
+        dataclasses.replace(each, gap=_GAP, characters=_RUNS, buckets=_MANY_BUCKETS)
+        if isinstance(each, Text)
+        else each
+        for each in features
+    ]
 
 
 def _strings(profile: ColumnProfile) -> Categorical:

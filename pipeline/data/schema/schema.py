@@ -108,7 +108,7 @@ def _json_types(hint: object) -> tuple[tuple[type, ...], tuple[type, ...]]:
 
 def _is_a(value: object, types: tuple[type, ...]) -> bool:
     # In JSON, true is not a number; in Python it is.
-    return isinstance(value, types) and not isinstance(value, bool)
+    return isinstance(value, types) and (bool in types or not isinstance(value, bool))
 
 
 def _clean_from_json(thing: str, document: object) -> Clean:

@@ -271,6 +271,16 @@ EXAMPLES = (
         in_blocks=False,
     ),
     Example(
+        feature=Text(name="runs", length=3, buckets=16, words="lower_case", pairs=True, characters=(2, 3)),
+        good=(("été ☃", "été ☃"), (" one two three four ", "one two three four")),
+        bad=((b"caf\xe9", "not UTF-8"), ("", "missing")),
+        wrong=b"\xe9",
+        proto="natural_language_domain { }",
+        tfds="Text",
+        counts="lengths",
+        in_blocks=False,
+    ),
+    Example(
         feature=Tokens(name="tokens", length=2, vocabulary_size=9),
         good=(("1 8", [1, 8]), (" 0,0", [0, 0])),
         bad=(("1 9", "not in 0 … 8"), ("1", "not 2 numbers"), ("", "missing"), ("1 x", "not a whole number")),

@@ -143,6 +143,16 @@ def test_sentences_are_text_of_words_and_pairs():
     assert propose_feature(profile(*(" ".join([each] * 6) for each in sentences))).length == 128
 
 
+def test_runs_of_characters_are_proposed_where_all_inputs_are_texts():
+    sentences = [f"{number} and its {number * number} words, all of them" for number in range(30)]
+    text, label = profile(*sentences, name="c"), profile(*["a", "b"] * 15, name="y")
+    number = profile(*(f"{each / 7:.3f}" for each in range(30)), name="n")
+    alone = propose([text, label], name="t", label="y").schema["c"]
+    assert (alone.gap, alone.characters, alone.buckets) == (2, (3, 6), 1 << 21)
+    beside = propose([text, number, label], name="t", label="y").schema["c"]
+    assert (beside.gap, beside.characters, beside.buckets) == (0, (), 1 << 16)
+
+
 def test_words_are_a_vocabulary_and_very_many_are_hashed():
     assert propose_feature(profile("b", "a", "a")).vocabulary == ("a", "b")
     assert propose_feature(many(1000, "v{}")).encoding == "vocabulary"

@@ -1,5 +1,6 @@
 """Each kind of feature becomes what a model takes, missing and unknown values included."""
 
+import dataclasses
 import itertools
 import math
 
@@ -142,6 +143,70 @@ def test_words_and_pairs_are_those_of_scikit_learn():
         assert found[: len(words)].tolist() == list(expected[0])
         assert found[5 : 5 + len(pairs)].tolist() == list(expected[1])
         assert np.count_nonzero(found) == len(words) + len(pairs)
+
+
+def runs_of(text: str, shortest: int, longest: int) -> list[str]:
+    """The runs of characters of a text, word by word, the short ones first."""
+    spaced = [f" {word} " for word in text.split()]
+    return [
+        word[at : at + size]
+        for word in spaced
+        for size in range(shortest, longest + 1)
+        for at in range(len(word) - size + 1)
+    ]
+
+
+def test_runs_of_characters_have_ids_of_their_own_behind_those_of_words():
+    feature = Text(name="t", length=5, buckets=1 << 20, words="lower_case", pairs=True, characters=(3, 4))
+    preprocess = preprocess_of(feature, ["x"])
+    assert preprocess.inputs.sequences == {"t": (9 + 60, 1 + 2 * feature.buckets)}
+    assert preprocess.inputs.parts == {"t": (9, 60)}
+    ids = preprocess({"t": tf.constant(TEXTS)})["t"].numpy()
+    alone = dataclasses.replace(feature, characters=())
+    np.testing.assert_array_equal(ids[:, :9], preprocess_of(alone, ["x"])({"t": tf.constant(TEXTS)})["t"])
+    hashing = keras.layers.Hashing(num_bins=feature.buckets)
+    for text, found in zip(TEXTS, ids[:, 9:], strict=True):
+        runs = runs_of(text.lower(), 3, 4)[:60]
+        expected = 1 + feature.buckets + hashing(tf.constant(runs)).numpy() if runs else []
+        assert found[: len(runs)].tolist() == list(expected)
+        assert not found[len(runs) :].any()
+
+
+def test_distant_pairs_are_other_pairs_than_neighbours():
+    feature = Text(name="t", length=4, buckets=1 << 20, words="lower_case", pairs=True, gap=2)
+    preprocess = preprocess_of(feature, ["x"])
+    assert preprocess.inputs.parts == {"t": (4 + 3, 2 + 1)}
+    found = preprocess({"t": tf.constant(["not very good", "A b c d e", "one"])})["t"].numpy()
+    hashing = keras.layers.Hashing(num_bins=feature.buckets)
+    ids = [
+        dict(zip(texts, (1 + hashing(tf.constant(texts)).numpy()).tolist(), strict=True))
+        for texts in (
+            ["not", "very", "good", "not very", "very good", "not  good"],
+            ["a", "b", "c", "d", "a b", "b c", "c d", "a  c", "b  d", "a   d"],
+            ["one"],
+        )
+    ]
+    assert found[0, [0, 1, 2, 4, 5, 7]].tolist() == list(ids[0].values())
+    assert found[1].tolist() == list(ids[1].values())
+    assert found[2].tolist() == [ids[2]["one"], *[0] * 9]
+    assert len({*ids[1].values()}) == 10
+
+
+def test_the_runs_of_a_word_are_those_of_scikit_learn():
+    analyse = CountVectorizer(analyzer="char_wb", ngram_range=(3, 6)).build_analyzer()
+    assert sorted(analyse("sadly , it's été")) == sorted(runs_of("sadly , it's été", 3, 6))
+
+
+def test_runs_beyond_the_room_are_left_out_and_a_batch_without_a_text_has_none():
+    feature = Text(name="t", length=2, buckets=64, characters=(3, 3))
+    runs = preprocess_of(feature, ["x"])
+    ids = runs({"t": tf.constant(["a" * 500 + " b", "b"])})["t"].numpy()
+    assert ids.shape == (2, 2 + 24) and ids[0, 2:].all()
+    assert np.count_nonzero(ids[1, 2:]) == 1
+    assert not runs({"t": tf.constant([""])})["t"].numpy().any()
+    assert runs({"t": tf.zeros([0], tf.string)})["t"].shape == (0, 26)
+    long = dataclasses.replace(feature, length=512)
+    assert preprocess_of(long, ["x"]).inputs.parts == {"t": (512, 1024)}
 
 
 def test_a_schema_of_before_takes_words_as_they_are_written():

@@ -29,6 +29,7 @@ CENSUS = Schema(
         Categorical(name="hour", encoding="integer", size=24),
         Image(name="portrait", height=8, width=8, channels=1, encoding="png"),
         Text(name="notes"),
+        Text(name="review", pairs=True, gap=2, characters=(3, 6)),
         Tokens(name="tokens", length=16, vocabulary_size=100),
         Tensor(name="embedding", dimensions=(2, 3)),
         Label(name="income", column="50k", classes=("<=50K", ">50K")),
