@@ -141,7 +141,7 @@ def _move_shards(destination: Destination, outcome: Outcome, split: str) -> tupl
                 bytes=shard.bytes,
                 sha256=shard.sha256,
                 records=shard.records,
-                rows=shard.rows,
+                rows=shard.examples,
             )
         )
     return tuple(shards)

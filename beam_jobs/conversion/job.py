@@ -101,6 +101,7 @@ class Conversion:
             rejected_reasons=outcome.rejected.reasons,
             anomalies=verdict.anomalies,
             notes_of_rows=outcome.notes,
+            are_groups=bool(self.schema.group),
             notes=tuple(validate.sentinel_notes(statistics, self.schema)),
         )
 
