@@ -15,7 +15,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing import requests
-from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess
+from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, merged_groups
 from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.schema import Schema
 from pipeline.report.comparison import largest_difference
@@ -44,7 +44,7 @@ def write(path: pathlib.Path, selection: Selection) -> None:
 
 
 def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[str, tf.Tensor]:
-    """Model inputs of the saved records, at most [RECORDS, …]."""
+    """Model inputs of the saved records, at most [RECORDS, …]; of groups, those of their rows."""
     try:
         files.read_bytes(path)  # read first, because TensorFlow would wait for a pipe
         serialized = next(iter(tf.data.TFRecordDataset(str(path)).batch(RECORDS)))
@@ -56,12 +56,14 @@ def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[s
             action="Restore the file from a copy; or delete it: the same pipeline.train "
             "command writes it again.",
         ) from None
+
     # This is a graph: without one, each image would trace its branches again, and TensorFlow would warn about
     # it.
-    prepare = tf.function(
-        lambda records: preprocess(parsing.parse_examples(records, schema)[0]), autograph=False
-    )
-    return prepare(serialized)
+    def prepare(records: tf.Tensor) -> dict[str, tf.Tensor]:
+        features, _ = parsing.parse_examples(records, schema)
+        return preprocess(merged_groups(features) if schema.group else features)
+
+    return tf.function(prepare, autograph=False)(serialized)
 
 
 def _first_records(selection: Selection) -> list[bytes]:
