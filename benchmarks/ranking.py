@@ -2,9 +2,9 @@ r"""Ranking beside LightGBM's lambdarank: queries whose documents have a relevan
 
   python -m benchmarks.ranking --scratch=DIR [--json=FILE]
 
-The usefulness of a document is a sum of waves, products and steps of numbers, of effects of a category, and of
-noise; relevance, 0 to 4, is cut out of it, more rarely the higher it is. A number that is the same for all
-documents of a query changes what another one is worth. `few` has 400 queries to learn from, `many` 2,400;
+The usefulness of a document is a sum of waves, products and steps of numbers, of effects of a category, and
+of noise; relevance, 0 to 4, is cut out of it, more rarely the higher it is. A number that is the same for
+all documents of a query changes what another one is worth. `few` has 400 queries to learn from, `many` 2,400;
 `steep` has many irrelevant documents and groups of very different sizes.
 
 NDCG@10 of the test split stands beside that of the noiseless usefulness, which is nearly the best possible,

@@ -21,7 +21,6 @@ def get_config() -> base.Config:
         "hidden": (128, 128),
         "dropout": 0.2,
     }
-    config.train.keep_best = "val_ndcg_at_10"
     config.optimizer.learning_rate = 3e-3
     config.optimizer.ema = 0.99
     config.optimizer.weight_decay = 1e-2

@@ -357,9 +357,9 @@ class Preprocess(tf.Module):
         )
 
 
-def merged_groups(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Features of groups, each [batch, length] → those of their rows, each [batch * length]."""
-    return {name: tf.reshape(each, [-1]) for name, each in features.items()}
+def merged_groups(groups: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Tensors of groups, each [batch, length, …] → those of their rows, each [batch * length, …]."""
+    return {name: tf.reshape(each, [-1, *each.shape[2:]]) for name, each in groups.items()}
 
 
 def _names(features: Sequence[str], width: int) -> list[str]:

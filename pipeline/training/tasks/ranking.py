@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.preprocessing.preprocess import merged_groups
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.tasks.task import LOSS, Gather, Metric, Task
 
@@ -34,6 +35,9 @@ class Ranking(Task):
     """
 
     metrics = (*_NDCG.values(), _WHOLE, _MRR, LOSS, _IRRELEVANT)
+
+    def of_batch(self, model: keras.Model) -> "OfGroups":
+        return OfGroups(model)
 
     def split(self, model: keras.Model, *, gather: Gather | None = None) -> tuple["OfGroups", "Ranking"]:
         del gather
@@ -75,10 +79,8 @@ class OfGroups:
         length = self._length(inputs)
         if length is None:
             return self._model(dict(inputs), training=training)
-        rows = {name: tf.reshape(each, [-1, *each.shape[2:]]) for name, each in inputs.items()}
-        logits = self._model(rows, training=training)[
-            ..., 0
-        ]  # (batch * length,) or (batch * length, members)
+        # (batch * length,) or, of members, (batch * length, members)
+        logits = self._model(merged_groups(inputs), training=training)[..., 0]
         if logits.shape.rank == 1:
             return tf.reshape(logits, [-1, length])
         return tf.transpose(tf.reshape(logits, [-1, length, logits.shape[1]]), [0, 2, 1])
