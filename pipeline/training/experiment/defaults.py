@@ -14,7 +14,7 @@ the rows of the training split, R below.
 | `train.steps` | 1,000, where the epochs are fewer steps |
 | `evaluation.every_epochs` | a twentieth of the epochs |
 | `train.keep_best` | `val_loss`, of ranking `val_ndcg_at_10`, where there is a validation |
-| options of models, by R < 5,000 (rows of groups) | `_OF_MODELS` below; with `--warm_start` those of that run |
+| options of models, by R < 5,000; rows of groups | `_OF_MODELS` below; with `--warm_start` that run's |
 | `model.widths`, `.blocks_per_stage`, `.stem_stride` | of a resnet: by the images' shorter side, `_RESNETS` |
 
 No tenth is held out of fewer than 100 rows, or where the schema has `split_by`: it is a random one, which

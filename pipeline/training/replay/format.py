@@ -33,7 +33,8 @@ def format_value(feature: Feature, value: np.ndarray) -> str:
     """Formats the value of a feature, [*feature.shape], like the raw data, as far as the record tells."""
     if feature.group_length:
         row = dataclasses.replace(feature, group_length=0)
-        shown = [format_value(row, each) for each in value[:_MOST_NUMBERS]]
+        first = value[:_MOST_NUMBERS]
+        shown = [format_value(row, first[at : at + 1].reshape(())) for at in range(len(first))]
         return " · ".join([*shown, *([f"… ({len(value):,} rows)"] if len(value) > len(shown) else [])])
     return _BY_TYPE.of(feature)(feature, value)
 
