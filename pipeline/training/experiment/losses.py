@@ -65,7 +65,7 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
             received=f"a loss of single numbers, for {label.task}",
             expected="a function of labels int32 [batch, length], below 0 where a group is filled up, and of "
             "scores float32 [batch, length], to losses of groups, float32 [batch]",
-            action="Leave it out, or name pipeline.training.tasks.ranking:softmax_loss or code of your own.",
+            action="Leave it out, or name pipeline.training.tasks.ranking:lambda_loss or code of your own.",
         )
     arguments = {**args.options, **inline}
     _require_values_as_they_are(found, name, label, scale)

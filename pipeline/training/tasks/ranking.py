@@ -1,7 +1,8 @@
 """Ranking by group: which rows of a group, such as the documents of a query, should stand first.
 
 A model scores each row by itself, and the loss compares the rows of a group. So whoever asks a served model
-gives rows, as many as there are, and sorts them by their scores.
+gives rows, as many as there are, and sorts them by their scores. The loss is `softmax_loss`;
+`--config.loss.name=pipeline.training.tasks.ranking:lambda_loss` is the other one. Evaluations have the first.
 
 A relevance r gains 2^r - 1 (C. Burges et al. 2005, "Learning to Rank using Gradient Descent", section 6),
 and rank i discounts it by log2(i + 1) (K. Järvelin and J. Kekäläinen 2002, "Cumulated Gain-Based Evaluation
@@ -51,7 +52,7 @@ class Ranking(Task):
         return tf.cast(tf.reduce_any(labels > 0, axis=1), tf.float32)
 
     def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        return lambda_loss(labels, logits)
+        return softmax_loss(labels, logits)
 
     def predictions(self, logits: tf.Tensor) -> tf.Tensor:
         """The scores as they are: only their order within a group means something."""
@@ -177,7 +178,7 @@ class _Groups:
     def result(self) -> dict:
         means = {key: each / self._groups for key, each in self._sums.items()}
         means[LOSS.key] = self._sums[LOSS.key] / max(1, self._relevant)
-        return {**means, _IRRELEVANT.key: 1 - self._relevant / self._groups}
+        return {**means, _IRRELEVANT.key: (self._groups - self._relevant) / self._groups}
 
 
 class _Ranked:
