@@ -72,7 +72,7 @@ class Shape:
 _SHAPES = {
     "few": Shape(queries=400, documents=(5, 30), noise=0.5),
     "many": Shape(queries=2400, documents=(5, 30), noise=0.5),
-    "steep": Shape(queries=1200, documents=(1, 80), noise=1.0, shares=(0.8, 0.9, 0.95, 0.985)),
+    "steep": Shape(queries=600, documents=(1, 60), noise=1.0, shares=(0.8, 0.9, 0.95, 0.985)),
 }
 
 
