@@ -2,10 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_jobs.cells.typed import GROUP_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ROW_COLUMN
 from beam_jobs.conversion.records import fill_of
-from beam_jobs.sources.source import Rejection
+from beam_jobs.sources.source import Rejection, excerpt
 from pipeline.data.schema.feature_types import PADDING, Label
 from pipeline.data.schema.schema import Schema
 
@@ -46,7 +47,7 @@ def fold(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
         values = rows.column(feature.name)
         values = (values.fill_null(fill_of(feature)) if values.null_count else values).take(chosen)
         if isinstance(feature, Label):
-            values = pa.compute.if_else(is_padding, pa.scalar(PADDING, values.type), values)
+            values = pc.if_else(is_padding, pa.scalar(PADDING, values.type), values)
         columns[feature.name] = pa.FixedSizeListArray.from_arrays(values, schema.group.length)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
@@ -69,9 +70,9 @@ def _groups(rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
 def _too_many(key: bytes, schema: Schema) -> Rejection:
     group = schema.group
     return Rejection(
-        source=f"group {key.decode(errors='replace')}",
+        source=f"a group by '{group.column}'",
         row=None,
         column=group.column,
         reason=f"its group has more than {group.length:,} rows, the 'length' of the schema's group",
-        raw=key.decode(errors="replace"),
+        raw=excerpt(key.decode(errors="replace")),
     )

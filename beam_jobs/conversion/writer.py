@@ -49,7 +49,14 @@ class WriteShard(beam.DoFn):
     """(split, shard), `Sent` rows → WrittenShard; its other outputs are REJECTED, and (split, MEASURED)."""
 
     def __init__(
-        self, schema: Schema, plan: Plan, *, directory: str, spill: Spill, progress: Progress
+        self,
+        schema: Schema,
+        plan: Plan,
+        *,
+        directory: str,
+        spill: Spill,
+        progress: Progress,
+        keeps_rejected_raw: bool = True,
     ) -> None:
         self._schema = schema
         self._layout = LAYOUTS[plan.layout]
@@ -60,6 +67,7 @@ class WriteShard(beam.DoFn):
         self._origins = plan.origins
         self._root = plan.root  # origins of images are relative to it
         self._progress = progress
+        self._keeps_rejected_raw = keeps_rejected_raw
 
     def process(
         self, element: tuple[ShardKey, Iterable[Sent]]
@@ -74,7 +82,8 @@ class WriteShard(beam.DoFn):
         yield self._write(split, number, map(measured, self._rows(element, rejected)), measured)
         yield TaggedOutput(MEASURED, (split, measured.accumulator))
         for rejection in rejected:
-            yield TaggedOutput(REJECTED, rejection)
+            kept = rejection if self._keeps_rejected_raw else dataclasses.replace(rejection, raw="")
+            yield TaggedOutput(REJECTED, kept)
 
     def _rows(
         self, element: tuple[ShardKey, Iterable[Sent]], rejected: list[Rejection]

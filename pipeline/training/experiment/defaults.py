@@ -9,7 +9,7 @@ the rows of the training split, R below.
 |---|---|
 | `evaluation.split` | `validation`; where there is none, the last tenth of `train`: see below |
 | `train.split` | `train`, without that tenth |
-| `global_batch` | the largest power of two ≤ R / 16, from 16 to 256 |
+| `global_batch` | the largest power of two ≤ R / 16, from 16 to 256; of groups of up to 16,384 rows in all, or 8 |
 | `train.epochs` | 10 |
 | `train.steps` | 1,000, where the epochs are fewer steps |
 | `evaluation.every_epochs` | a twentieth of the epochs |
@@ -47,6 +47,7 @@ AUTO = "auto"
 LEFT = (0, AUTO)  # values that a config leaves to the rules
 
 _LEAST_BATCH, _LARGEST_BATCH = 16, 256
+_LEAST_GROUPS, _ROWS_OF_GROUPS = 8, 1 << 14  # groups of a batch at least, and their rows at most
 _BATCHES = 16  # of an epoch, at least
 _EPOCHS, _LEAST_STEPS = 10.0, 1_000
 _EVALUATIONS = 20  # of a run
@@ -109,6 +110,7 @@ def resolve(values: Values, dataset: Dataset, *, begins_with: Values | None = No
         divided,
         rows=rows,
         rows_of_each=of_each,
+        length=dataset.schema.group.length if dataset.schema.group else 1,
         best=_BEST_RANKING if dataset.schema.group else _BEST,
         is_validated=bool(validation_split(evaluation, dataset)),
         side=_shorter_side(values, dataset.schema),
@@ -155,6 +157,7 @@ def by_rows(
     is_validated: bool,
     side: int = 0,
     rows_of_each: float = 1,
+    length: int = 1,
     best: str = _BEST,
 ) -> dict[str, object]:
     """Returns the values, by key, that are left to the rows of the training split.
@@ -163,9 +166,10 @@ def by_rows(
       is_validated: whether a split is evaluated after epochs.
       side: pixels of the images' shorter side; 0: not known, as large ones.
       rows_of_each: rows of raw data in a row of the split: options of models are chosen by these.
+      length: rows of raw data for which a row of the split has room.
       best: the number by which the best checkpoint is chosen.
     """
-    batch = values["global_batch"] or _batch(rows)
+    batch = values["global_batch"] or min(_batch(rows), _most_groups(length))
     length = _length(values["train"], rows=rows, batch=batch)
     passes = length["train.steps"] * batch / rows if length["train.steps"] else length["train.epochs"]
     every = values["evaluation"]["every_epochs"] or _every(passes)
@@ -201,6 +205,11 @@ def _batch(rows: int) -> int:
     """The largest power of two that `rows` hold 16 times, from 16 to 256."""
     fitting = 2 ** (max(1, rows // _BATCHES).bit_length() - 1)
     return min(max(_LEAST_BATCH, fitting), _LARGEST_BATCH)
+
+
+def _most_groups(length: int) -> int:
+    """The largest power of two of groups with room for `length` rows each that is not too much at once."""
+    return max(_LEAST_GROUPS, 2 ** (max(1, _ROWS_OF_GROUPS // length).bit_length() - 1))
 
 
 def _length(train: Values, *, rows: int, batch: int) -> dict[str, object]:
