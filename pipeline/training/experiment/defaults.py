@@ -9,7 +9,7 @@ the rows of the training split, R below.
 |---|---|
 | `evaluation.split` | `validation`; where there is none, the last tenth of `train`: see below |
 | `train.split` | `train`, without that tenth |
-| `global_batch` | the largest power of two ≤ R / 16, from 16 to 256; of groups of up to 16,384 rows in all, or 8 |
+| `global_batch` | the largest power of two ≤ R / 16, from 16 to 256; of groups up to 16,384 rows, or 8 |
 | `train.epochs` | 10 |
 | `train.steps` | 1,000, where the epochs are fewer steps |
 | `evaluation.every_epochs` | a twentieth of the epochs |
