@@ -167,7 +167,7 @@ def lightgbm(splits: Mapping[str, Split]) -> dict[str, float]:
             "learning_rate": rate,
             "verbosity": -1,
             "seed": 0,
-            "num_threads": 2,
+            "num_threads": 1,  # more only wait for each other on a busy machine
             "feature_pre_filter": False,
         }
         booster = lgb.train(
