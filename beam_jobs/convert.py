@@ -135,6 +135,7 @@ def main(argv: Sequence[str]) -> None:
     source = source_flags.with_partitions(source, (*schema.columns, *schema.placing_columns))
     source_flags.check_tokenizer(source, schema)
     check_layout(_LAYOUT.value, schema)
+    dataset.check_grouped(schema)
     rules = validate.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
     dataset.check_countable(rules.policy, layout=_LAYOUT.value)
     fractions = plan.parse_fractions(_SPLITS.value) if _SPLITS.present else None

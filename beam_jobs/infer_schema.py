@@ -7,6 +7,8 @@ r"""Proposes a schema from raw data, with evidence, for you to review and edit.
 
   python -m beam_jobs.infer_schema --input=houses.tsv --label=price --task=regression --output=schema.json
 
+  python -m beam_jobs.infer_schema --input=clicks.csv --label=relevance --group=query --output=schema.json
+
   python -m beam_jobs.infer_schema --format=images --input=train=mnist/train --output=schema.json
 
   python -m beam_jobs.infer_schema --input=corpus.txt --tokenizer=bytes --output=schema.json
@@ -71,6 +73,12 @@ _TASK = flags.DEFINE_enum(
     "and up to 20 different whole numbers, are classes; other numbers are a regression, and lists of names "
     "a multilabel.",
 )
+_GROUP = flags.DEFINE_string(
+    "group",
+    None,
+    "COLUMN: the rows with the same value are ranked together by --label, which says how relevant each is: "
+    "0, 1, 2 …. A group is one record.",
+)
 _IGNORE = flags.DEFINE_list(
     "ignore", [], 'A,B,…: columns to leave out; one with a comma in its name as "A,B".'
 )
@@ -114,7 +122,7 @@ COMMAND = Command(
         "Raw data": (_INPUT, *source_flags.RAW_DATA, _MAX_ROWS),
         "Text as rows of tokens": source_flags.TOKENS,
         "The schema": (
-            *(_OUTPUT, _OVERWRITE, _NAME, _LABEL, _TASK),
+            *(_OUTPUT, _OVERWRITE, _NAME, _LABEL, _TASK, _GROUP),
             *(_IGNORE, _MISSING, _NOT_MISSING, _DATE_FORMAT, _FIRST_YEAR, _LIST_DELIMITER, _JSON),
         ),
     },
@@ -147,6 +155,7 @@ def main(argv: Sequence[str]) -> None:
         name=_NAME.value,
         label=_LABEL.value,
         task=_TASK.value,
+        group=_GROUP.value,
         ignore=_IGNORE.value,
         missing=_MISSING.value,
         not_missing=_NOT_MISSING.value,

@@ -17,6 +17,7 @@ from beam_jobs.cells.lists import categories, fixed_list, multi_hot, single
 from beam_jobs.cells.text import Problems, clean_text, decode, number
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
+    MOST_RELEVANT,
     Categorical,
     Categories,
     Datetime,
@@ -130,7 +131,11 @@ def _categorical(feature: Categorical, raw: RawColumn, problems: Problems) -> pa
 
 def _label(feature: Label, raw: RawColumn, problems: Problems) -> pa.Array:
     if not feature.classes:
-        return _numbers(feature, raw, problems)
+        values = _numbers(feature, raw, problems)
+        if feature.is_ranking:
+            outside = pc.or_(pc.less(values, 0), pc.greater(values, MOST_RELEVANT))
+            problems.add(outside, f"no relevance from 0 to {MOST_RELEVANT}")
+        return values
     if feature.shape:
         return multi_hot(feature, raw.cells, problems)
     names = _strings(feature, raw, problems)
@@ -231,12 +236,18 @@ _BY_TYPE = FeatureTypeTable(
 # Columns of each row's order hash and origin. A feature's name is an identifier, so no name collides.
 ORDER_COLUMN = ""
 ORIGIN_COLUMN = "(origin)"
+# Where rows are in groups: the group's key, binary, and a hash of the row, uint64, by which its rows stand.
+GROUP_COLUMN, ROW_COLUMN = "(group)", "(row)"
 
 
 def arrow_schema(schema: Schema, *, origins: bool = False) -> pa.Schema:
-    """Returns the order hash, the origin (both uint64) where `origins` are kept, and a column a feature."""
+    """Returns the order hash, the origin (both uint64) where `origins` are kept, and a column a feature.
+
+    Rows in groups have GROUP_COLUMN and ROW_COLUMN in between.
+    """
     origin = [(ORIGIN_COLUMN, pa.uint64())] if origins else []
-    return pa.schema([(ORDER_COLUMN, pa.uint64()), *origin, *value_schema(schema)])
+    group = [(GROUP_COLUMN, pa.binary()), (ROW_COLUMN, pa.uint64())] if schema.group else []
+    return pa.schema([(ORDER_COLUMN, pa.uint64()), *origin, *group, *value_schema(schema.of_rows)])
 
 
 def value_schema(schema: Schema) -> pa.Schema:

@@ -328,7 +328,7 @@ def verify(directory: pathlib.Path) -> Verified:
     for shard, read in zip(published, shards, strict=True):
         if shards_lib.file_name(shard.path) in listed:
             found += index_problems(directory, shard, read)
-    statistics = _statistics(directory, manifest, found)
+    statistics = _statistics(directory, manifest, schema, found)
     found += accumulator_problems(directory, schema, statistics)
     in_shards = [problem for shard in shards for problem in shard.problems]
     return Verified(
@@ -357,7 +357,9 @@ def _schema(directory: pathlib.Path, manifest: Manifest) -> Schema:
 
 
 def id_features(schema: Schema) -> tuple[str, ...]:
-    """The features that hold the row's id; none where records hold only a part of it."""
+    """The features that hold the row's id; none where records hold only a part of it, or several rows."""
+    if schema.group:
+        return ()
     by_column = {feature.source_column: feature.name for feature in schema.features}
     names = tuple(by_column.get(column, "") for column in schema.row_id)
     return names if all(names) else ()
@@ -382,7 +384,9 @@ def _read_splits(
     }
 
 
-def _statistics(directory: pathlib.Path, manifest: Manifest, found: list[Problem]) -> Statistics:
+def _statistics(
+    directory: pathlib.Path, manifest: Manifest, schema: Schema, found: list[Problem]
+) -> Statistics:
     name = manifest_lib.STATISTICS_FILE_NAME
     try:
         statistics = statistics_lib.read(directory / name)
@@ -391,7 +395,9 @@ def _statistics(directory: pathlib.Path, manifest: Manifest, found: list[Problem
         return {}
     for split, measured in statistics.items():
         rows = manifest.rows(split) if split in manifest.splits else 0
-        if measured.examples != rows:
-            problem = f"describes {measured.examples:,} rows of split '{split}' in place of {rows:,}"
+        most = rows * (schema.group.length if schema.group else 1)  # statistics are of the rows in groups
+        if not rows <= measured.examples <= most:
+            expected = f"{rows:,}" if most == rows else f"{rows:,} to {most:,}"
+            problem = f"describes {measured.examples:,} rows of split '{split}' in place of {expected}"
             found.append(Problem(file=name, problem=problem))
     return statistics

@@ -14,6 +14,8 @@ from pipeline.data.dataset.blocks import Field
 from pipeline.data.schema import times
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
+    MOST_RELEVANT,
+    PADDING,
     Categorical,
     Categories,
     Datetime,
@@ -143,6 +145,8 @@ def _categories(feature: Categories) -> Strings:
 
 
 def _label(feature: Label) -> Numbers:
+    if feature.is_ranking:
+        return Numbers(low=PADDING if feature.shape else 0, high=MOST_RELEVANT)
     if feature.shape:
         return Numbers(low=0, high=1)
     return Numbers(low=0, high=len(feature.classes) - 1) if feature.classes else Numbers()

@@ -23,7 +23,7 @@ from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.sources.source import RawRows
 from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.schema.feature_types import Datetime, Numeric
-from pipeline.data.schema.schema import Schema, SplitBy
+from pipeline.data.schema.schema import Group, Schema, SplitBy
 
 # Purposes of hashes, which must not correlate: `person` of BLAKE2 separates them.
 SPLIT = b"penstock split"
@@ -42,6 +42,12 @@ def row_ids(raw: RawRows, names: Iterable[str]) -> pa.Array:
     return pc.binary_join_element_wise(
         *cells, pa.scalar(_CELL_END, pa.binary()), null_handling="replace", null_replacement=b""
     )
+
+
+def group_keys(raw: RawRows, group: Group) -> pa.Array:
+    """The value by which each row is in a group, without blanks at its ends: binary [rows]; empty: none."""
+    cells = [cell.strip() if cell else b"" for cell in text.to_bytes(raw.column(group.column)).to_pylist()]
+    return pa.array(cells, pa.binary())
 
 
 def hash_ids(ids: pa.Array, *, purpose: bytes) -> np.ndarray:
@@ -120,12 +126,15 @@ def split_rows(raw: RawRows, ids: pa.Array, schema: Schema, plan: Plan, *, pinne
 
     Rows that are `pinned` to a split all go there.
     """
-    rows = raw.columns.num_rows
+    rows, problems = raw.columns.num_rows, {}
+    if schema.group:
+        ids = group_keys(raw, schema.group)
+        problems = _empty(ids, schema.group.column, f"no {schema.group.column}, which says the row's group")
     if pinned:
-        return Splitting(splits=(pinned,), index=np.zeros(rows, np.int64))
+        return Splitting(splits=(pinned,), index=np.zeros(rows, np.int64), problems=problems)
     if schema.split_by and schema.split_by.starts:
         return _by_cut_offs(raw, schema, schema.split_by)
-    groups, problems = ids if raw.groups is None else raw.groups, {}
+    groups = ids if raw.groups is None or schema.group else raw.groups
     if schema.split_by:
         groups = row_ids(raw, schema.split_by.columns)
         problems = _without_group(raw, schema.split_by.columns)
@@ -154,7 +163,11 @@ def _without_group(raw: RawRows, columns: Sequence[str]) -> dict[int, tuple[str,
     """The rows that lack a value in one of `columns`: they could be of any group."""
     found: dict[int, tuple[str, str]] = {}
     for column in columns:
-        empty = pc.equal(text.to_bytes(raw.column(column)), b"").fill_null(True)
-        for row in np.flatnonzero(empty.to_numpy(zero_copy_only=False)).tolist():
-            found.setdefault(row, (column, _MISSING))
+        found = _empty(text.to_bytes(raw.column(column)), column, _MISSING) | found
     return found
+
+
+def _empty(cells: pa.Array, column: str, reason: str) -> dict[int, tuple[str, str]]:
+    """Column and reason of the rows whose cell, binary [rows], is empty."""
+    empty = pc.equal(cells, b"").fill_null(True).to_numpy(zero_copy_only=False)
+    return dict.fromkeys(np.flatnonzero(empty).tolist(), (column, reason))

@@ -141,7 +141,7 @@ def _move_shards(destination: Destination, outcome: Outcome, split: str) -> tupl
                 bytes=shard.bytes,
                 sha256=shard.sha256,
                 records=shard.records,
-                rows=shard.rows,
+                rows=shard.examples,
             )
         )
     return tuple(shards)
@@ -344,6 +344,18 @@ _BY_TYPE = FeatureTypeTable(
 
 
 # --- Leakage between splits, from the indexes beside the shards.
+
+
+def check_grouped(schema: Schema) -> None:
+    """Raises InputError for a label that ranks rows of groups where the schema has no group."""
+    ranking = [label.name for label in schema.of_type(Label) if label.is_ranking]
+    if ranking and not schema.group:
+        raise InputError(
+            f"schema feature '{ranking[0]}', whose task is ranking",
+            received="a schema without 'group'",
+            expected="the column whose equal values say which rows are ranked together",
+            action='Add "group": {"column": COLUMN, "length": ROWS}, as infer_schema --group=COLUMN does.',
+        )
 
 
 def check_countable(policy: Policy, *, layout: str) -> None:

@@ -51,7 +51,14 @@ class Conversion:
             progress=progress,
             keeps_rejected_raw=self.keeps_rejected_raw,
         )
-        write = WriteShard(self.schema, self.plan, directory=directory, spill=spill, progress=progress)
+        write = WriteShard(
+            self.schema,
+            self.plan,
+            directory=directory,
+            spill=spill,
+            progress=progress,
+            keeps_rejected_raw=self.keeps_rejected_raw,
+        )
         prepared = (
             pipeline
             | "InputSplits" >> beam.Create(self.plan.input_splits)
@@ -101,6 +108,7 @@ class Conversion:
             rejected_reasons=outcome.rejected.reasons,
             anomalies=verdict.anomalies,
             notes_of_rows=outcome.notes,
+            are_groups=bool(self.schema.group),
             notes=tuple(validate.sentinel_notes(statistics, self.schema)),
         )
 

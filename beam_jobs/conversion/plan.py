@@ -100,7 +100,7 @@ def make_plan(
     shards = {split: max(1, math.ceil(sizes[split] / shard_bytes)) for split in in_order(sizes)}
     # Groups and cut-offs may put most rows, or all, into any one split.
     total = sum(input_split.bytes for input_split in input_splits)
-    largest = dict.fromkeys(shards, total) if schema.split_by else sizes
+    largest = dict.fromkeys(shards, total) if schema.split_by or schema.group else sizes
     return Plan(
         input_splits=tuple(input_splits),
         fractions=dict(used),

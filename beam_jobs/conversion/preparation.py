@@ -13,9 +13,9 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from beam_jobs.cells import text, typed
-from beam_jobs.cells.typed import ORDER_COLUMN, ORIGIN_COLUMN, value_schema
+from beam_jobs.cells.typed import GROUP_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ROW_COLUMN, value_schema
 from beam_jobs.conversion import assignment
-from beam_jobs.conversion.assignment import Sent, ShardKey, split_rows
+from beam_jobs.conversion.assignment import Sent, ShardKey, group_keys, split_rows
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED, note
@@ -64,12 +64,14 @@ class Prepare(beam.DoFn):
             self._check_columns(raw, input_split.paths[0])
             ids = _row_ids(raw, self.schema)
             split = split_rows(raw, ids, self.schema, self.plan, pinned=input_split.split)
-            typed = type_rows(raw, self.schema, unplaced=split.problems)
+            typed = type_rows(raw, self.schema.of_rows, unplaced=split.problems)
             for rejection in raw.reported(typed.rejected):
                 kept = rejection if self.keeps_rejected_raw else dataclasses.replace(rejection, raw="")
                 yield TaggedOutput(REJECTED, kept)
             places = raw.places(input_split)[typed.kept] if self.plan.origins else None
-            rows, index = _with_order(typed.rows, typed.of_kept(ids), places), split.index[typed.kept]
+            keys = typed.of_kept(group_keys(raw, self.schema.group)) if self.schema.group else None
+            rows = _with_order(typed.rows, typed.of_kept(ids), places, keys)
+            index = split.index[typed.kept]
             yield from assignment.scatter(rows, index, self.plan, splits=split.splits, spill=self.spill)
             yield from (TaggedOutput(NOTED, counted) for counted in typed.notes.items())
             self.progress.add(read=raw.rows_read)
@@ -96,11 +98,21 @@ def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
     return assignment.row_ids(raw, schema.row_id or schema.columns)
 
 
-def _with_order(rows: pa.RecordBatch, ids: pa.Array, places: np.ndarray | None) -> pa.RecordBatch:
-    """Puts the order hash of `ids`, and `places`, in front of `rows`: see `cells.typed.arrow_schema`."""
+def _with_order(
+    rows: pa.RecordBatch, ids: pa.Array, places: np.ndarray | None, keys: pa.Array | None
+) -> pa.RecordBatch:
+    """Puts the order hash, `places`, and the `keys` of groups in front of `rows`: see
+    `cells.typed.arrow_schema`.
+
+    The hash is that of `ids` or, for rows in groups, of the keys: so all rows of a group meet.
+    """
+    order = pa.array(assignment.hash_ids(ids, purpose=assignment.ORDER))
+    if keys is not None:
+        rows = rows.add_column(0, pa.field(ROW_COLUMN, order.type), order)
+        rows = rows.add_column(0, pa.field(GROUP_COLUMN, keys.type), keys)
+        order = pa.array(assignment.hash_ids(keys, purpose=assignment.ORDER))
     if places is not None:
         rows = rows.add_column(0, pa.field(ORIGIN_COLUMN, pa.uint64()), pa.array(places))
-    order = pa.array(assignment.hash_ids(ids, purpose=assignment.ORDER))
     return rows.add_column(0, pa.field(ORDER_COLUMN, order.type), order)
 
 

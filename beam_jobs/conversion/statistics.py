@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import apache_beam as beam
 import pyarrow as pa
 
-from beam_jobs.cells.typed import ORDER_COLUMN
+from beam_jobs.cells.typed import ORDER_COLUMN, ROW_COLUMN
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import encoding
 from pipeline.data.statistics.accumulators import Gathered
@@ -32,6 +32,7 @@ class MergedStatisticsFn(beam.CombineFn):
 
 def add_rows(gathered: list[Gathered], rows: pa.RecordBatch, schema: Schema) -> None:
     """Adds typed rows, of `cells.typed.arrow_schema`, to the accumulators of a split."""
-    order = rows.column(ORDER_COLUMN).to_numpy()
+    # The order hash is the same for all rows of a group, so a sample by it would be of few groups.
+    order = rows.column(ROW_COLUMN if schema.group else ORDER_COLUMN).to_numpy()
     for feature, each in zip(schema.features, gathered, strict=True):
         each.add(order, rows.column(feature.name))

@@ -23,6 +23,7 @@ class Published:
     rejected_reasons: Mapping[str, int]
     anomalies: Sequence[Anomaly]
     notes_of_rows: Notes  # rows by what is told of them and the feature
+    are_groups: bool = False  # whether a record is a group of rows
     notes: Sequence[str] = ()
 
 
@@ -51,7 +52,8 @@ def to_json(published: Published, directory: str, *, seconds: float) -> dict[str
         "directory": directory,
         "digest": manifest.digest,
         "rows_read": manifest.rows_read,
-        "rows_written": manifest.rows_written,
+        "rows_written": manifest.rows_read - manifest.rows_rejected,
+        **({"groups": manifest.rows_written} if published.are_groups else {}),
         "rows_rejected": manifest.rows_rejected,
         "rejected_reasons": dict(published.rejected_reasons),
         "splits": {
@@ -77,12 +79,14 @@ def text(summary: Mapping) -> str:
         for split, part in summary["splits"].items()
     ]
     seconds, read = summary["seconds"], summary["rows_read"]
+    what = "groups" if "groups" in summary else "rows"
+    in_groups = f" in {summary['groups']:,} groups" if "groups" in summary else ""
     rejected = "".join(f"\n  {count:,} × {reason}" for reason, count in summary["rejected_reasons"].items())
     return "\n".join(
         [
-            *terminal.aligned([("split", "rows", "shards", "MB"), *rows], numbers=range(1, 4)),
-            f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
-            + rejected,
+            *terminal.aligned([("split", what, "shards", "MB"), *rows], numbers=range(1, 4)),
+            f"{read:,} rows read, {summary['rows_written']:,} written{in_groups}, "
+            f"{summary['rows_rejected']:,} rejected{rejected}",
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
             *warnings_of(summary),
             *summary.get("notes", ()),

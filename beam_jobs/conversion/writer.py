@@ -15,6 +15,7 @@ from beam_jobs.cells.images import BadImageError, read_image
 from beam_jobs.cells.typed import ORDER_COLUMN, ORIGIN_COLUMN, arrow_schema
 from beam_jobs.conversion import records as records_lib
 from beam_jobs.conversion.assignment import Sent, ShardKey, shard_of
+from beam_jobs.conversion.groups import fold, in_groups
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.records import LAYOUTS, ShardFile, encode_rows
 from beam_jobs.conversion.shuffle import Spill
@@ -41,13 +42,21 @@ class WrittenShard(WrittenFile):
     index_path: str
     origins_path: str  # empty where no origins are kept
     records: int
+    examples: int  # the rows or, where rows are in groups, the groups
 
 
 class WriteShard(beam.DoFn):
     """(split, shard), `Sent` rows → WrittenShard; its other outputs are REJECTED, and (split, MEASURED)."""
 
     def __init__(
-        self, schema: Schema, plan: Plan, *, directory: str, spill: Spill, progress: Progress
+        self,
+        schema: Schema,
+        plan: Plan,
+        *,
+        directory: str,
+        spill: Spill,
+        progress: Progress,
+        keeps_rejected_raw: bool = True,
     ) -> None:
         self._schema = schema
         self._layout = LAYOUTS[plan.layout]
@@ -58,6 +67,7 @@ class WriteShard(beam.DoFn):
         self._origins = plan.origins
         self._root = plan.root  # origins of images are relative to it
         self._progress = progress
+        self._keeps_rejected_raw = keeps_rejected_raw
 
     def process(
         self, element: tuple[ShardKey, Iterable[Sent]]
@@ -72,7 +82,8 @@ class WriteShard(beam.DoFn):
         yield self._write(split, number, map(measured, self._rows(element, rejected)), measured)
         yield TaggedOutput(MEASURED, (split, measured.accumulator))
         for rejection in rejected:
-            yield TaggedOutput(REJECTED, rejection)
+            kept = rejection if self._keeps_rejected_raw else dataclasses.replace(rejection, raw="")
+            yield TaggedOutput(REJECTED, kept)
 
     def _rows(
         self, element: tuple[ShardKey, Iterable[Sent]], rejected: list[Rejection]
@@ -97,7 +108,11 @@ class WriteShard(beam.DoFn):
             ):
                 for part, bad in load_in_parts(rows, self._schema, root=self._root):
                     rejected += bad
-                    yield ties_ranked(part, self._schema)
+                    ranked = ties_ranked(part, self._schema.of_rows)
+                    if self._schema.group:
+                        ranked, too_many = in_groups(ranked, self._schema)
+                        rejected += too_many
+                    yield ranked
                     self._progress.add(written=part.num_rows)
 
     def _write(
@@ -124,6 +139,7 @@ class WriteShard(beam.DoFn):
             origins_path=f"{path}.origins",
             file_name=file_name,
             rows=measured.rows,
+            examples=measured.examples,
             records=digest.records,
             bytes=digest.bytes,
             sha256=digest.sha256,
@@ -131,7 +147,7 @@ class WriteShard(beam.DoFn):
 
 
 class _Measured:
-    """Adds rows to the statistics as they pass, so they need not be sent anywhere for that.
+    """Adds rows to the statistics as they pass, so they need not be sent anywhere for that; folds groups.
 
     Keeps their origins, 8 bytes for each row of a shard; an index takes 12 at the same time.
     """
@@ -139,7 +155,7 @@ class _Measured:
     def __init__(self, schema: Schema, *, keeps_origins: bool) -> None:
         self._schema = schema
         self.accumulator = encoding.merged((), schema)
-        self.rows = 0
+        self.rows = self.examples = 0
         self.places: list[np.ndarray] = []
         self._keeps_origins = keeps_origins
 
@@ -148,6 +164,9 @@ class _Measured:
             part = rows.slice(start, _ROWS_MEASURED)
             add_rows(self.accumulator, part, self._schema)
         self.rows += rows.num_rows
+        if self._schema.group:
+            rows = fold(rows, self._schema)
+        self.examples += rows.num_rows
         if self._keeps_origins:
             self.places.append(rows.column(ORIGIN_COLUMN).to_numpy())
         return rows

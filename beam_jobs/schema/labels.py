@@ -23,6 +23,8 @@ from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     LABEL_TASKS,
+    MOST_RELEVANT,
+    RANKING,
     RETRIEVAL,
     TASK_OF_SEVERAL,
     Image,
@@ -66,6 +68,8 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
         return Label(name=profile.name, task="regression", clean=written.clean, evidence=written.evidence)
     if task == RETRIEVAL:
         return _propose_items(profile)
+    if task == RANKING:
+        return _propose_relevance(profile)
     ends_in_dots = profile.numbers is None and len({value.rstrip(".") for value in values}) < len(values)
     if ends_in_dots:
         # Adult's test file has a point after each class.
@@ -100,6 +104,24 @@ def _propose_items(profile: ColumnProfile) -> Label:
         clean=Clean(null_markers=common_fields(profile)["clean"].null_markers),
         evidence=profile.evidence(),
     )
+
+
+def _propose_relevance(profile: ColumnProfile) -> Label:
+    """A label of whole numbers that say how relevant a row is."""
+    numbers = profile.numbers or (-1.0,)
+    if (
+        not all(map(float.is_integer, numbers))
+        or numbers[0] < 0
+        or numbers[-1] > MOST_RELEVANT
+        or len(numbers) < 2
+    ):
+        received = (
+            _words(profile) if profile.numbers is None else f"numbers from {numbers[0]:g} to {numbers[-1]:g}"
+        )
+        expected = f"whole numbers from 0, not relevant, to {MOST_RELEVANT} at most, which differ"
+        raise _unsuitable(profile, f"--label={profile.name}", received, expected)
+    clean = Clean(null_markers=common_fields(profile)["clean"].null_markers)
+    return Label(name=profile.name, task=RANKING, clean=clean, evidence=profile.evidence())
 
 
 def _propose_multilabel(profile: ColumnProfile) -> Label:
@@ -255,6 +277,13 @@ def label_remarks(profile: ColumnProfile, label: Label, *, is_alone: bool = True
             f"'{label.name}': {profile.counts[usual]:,} of {profile.rows:,} rows have {usual}: there is "
             "little to predict, and an error of few rows decides its metrics."
         )
+    if label.is_ranking:
+        zeros = sum(count for value, count in profile.values.items() if float(value) == 0)
+        yield (
+            f"'{label.name}': relevance up to {profile.numbers[-1]:g}; r counts 2^r - 1. "
+            f"{zeros:,} of {profile.rows:,} rows are not relevant."
+        )
+        return
     if not is_alone or not profile.numbers or len(profile.numbers) <= 2:
         return
     count, low, high = len(profile.numbers), profile.numbers[0], profile.numbers[-1]

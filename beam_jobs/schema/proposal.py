@@ -37,6 +37,7 @@ def propose_from(
     name: str | None = None,
     label: str | None = None,
     task: str | None = None,
+    group: str | None = None,
     ignore: Sequence[str] = (),
     missing: Sequence[str] = (),
     not_missing: Sequence[str] = (),
@@ -47,6 +48,13 @@ def propose_from(
 ) -> Proposal:
     """Reads up to `max_rows` rows or image headers. `name` is by default the name of the first input."""
     name = name or _name_from(inputs[0].location)
+    if group and isinstance(source, TokenRows | ImageFolders):
+        raise InputError(
+            f"--group={group}",
+            received="images or text, which have no such column",
+            expected="a table",
+            action="Leave it out.",
+        )
     if isinstance(source, TokenRows):
         return propose_tokens(source, name=name)
     input_splits = source.input_splits(inputs)
@@ -58,6 +66,7 @@ def propose_from(
         name=name,
         label=label,
         task=task,
+        group=group,
         ignore=ignore,
         missing=missing,
         not_missing=not_missing,

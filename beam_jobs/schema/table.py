@@ -16,8 +16,8 @@ from beam_jobs.schema.labels import candidates, label_remarks, missing_label_rem
 from beam_jobs.schema.profiles import ColumnProfile, as_lists, same_values
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.feature_types import Label
-from pipeline.data.schema.schema import Schema, identifiers
+from pipeline.data.schema.feature_types import RANKING, Label
+from pipeline.data.schema.schema import Group, Schema, identifiers
 from pipeline.data.schema.times import FORMATS, LAST_FIRST_YEAR
 
 
@@ -37,6 +37,7 @@ def propose(
     name: str,
     label: str | None,
     task: str | None = None,
+    group: str | None = None,
     ignore: Sequence[str] = (),
     missing: Sequence[str] = (),
     not_missing: Sequence[str] = (),
@@ -46,16 +47,20 @@ def propose(
 ) -> Proposal:
     """A feature for each column that may say something about `label`; the others are ignored.
 
-    `label` may name several columns, with commas between them: they are predicted together.
+    `label` may name several columns, with commas between them: they are predicted together. `group` names the
+    column by which rows are ranked together.
 
     `missing` and `not_missing` say of values what they are, as `COLUMN=VALUE` or `VALUE` in all columns.
     `date_format` and `first_year` say so of how dates are written: see `Datetime`; `list_delimiter` of what
     stands between the values of lists.
 
-    Raises InputError if `label` or an ignored column is not there, or `label` does not suit the task.
+    Raises InputError if `label`, `group` or an ignored column is not there, or `label` does not suit the
+    task.
     """
     names = _label_columns(profiles, label)
-    _check_names(profiles, [*ignore, *names])
+    task = _task_with_group(task, group)
+    _check_names(profiles, [*ignore, *names, *([group] if group else [])])
+    _check_grouping(group, label=names, ignore=ignore)
     profiles = _with_values(profiles, missing=missing, not_missing=not_missing)
     profiles = _with_dates(profiles, date_format=date_format, first_year=first_year)
     profiles = _with_lists(profiles, list_delimiter)
@@ -72,7 +77,7 @@ def propose(
     review = [*_repeated_header(profiles)]
     proposed = propose_labels([profile for profile in profiles if profile.name in names], task=task)
     labels = {each.name: each for each in proposed}
-    for profile in (profile for profile in profiles if profile.name not in ignored):
+    for profile in (profile for profile in profiles if profile.name not in (*ignored, group)):
         reason = why_useless(profile) if profile.name not in labels else ""
         if reason:
             ignored[profile.name] = reason
@@ -104,11 +109,60 @@ def propose(
         )
     else:
         review.append(candidates(profiles))
+    grouping = next((_grouping(profile) for profile in profiles if profile.name == group), None)
+    if grouping:
+        review += _group_remarks(next(profile for profile in profiles if profile.name == group))
     return Proposal(
-        schema=Schema(name=name, features=tuple(features), ignore=ignored),
+        schema=Schema(name=name, features=tuple(features), ignore=ignored, group=grouping),
         review=(*about_label, *review),
         about_label=len(about_label),
     )
+
+
+# --- Rows that are ranked together.
+
+
+def _task_with_group(task: str | None, group: str | None) -> str | None:
+    """The task, which is ranking where there is a group; raises InputError for one without the other."""
+    if (group and task not in (None, RANKING)) or (task == RANKING and not group):
+        raise InputError(
+            f"--task={task}",
+            received=f"--group={group}" if group else "no --group",
+            expected=f"--group=COLUMN with --task={RANKING}, and with no other task",
+            action="Name the column whose equal values say which rows are ranked together."
+            if not group
+            else "Leave one of the two out.",
+        )
+    return RANKING if group else task
+
+
+def _check_grouping(group: str | None, *, label: Sequence[str], ignore: Sequence[str]) -> None:
+    if group and (len(label) != 1 or group in (*label, *ignore)):
+        raise InputError(
+            f"--group={group}",
+            received=f"--label={','.join(label) or 'none'}, --ignore={','.join(ignore) or 'none'}",
+            expected="one label, and another column for the group, which is not ignored",
+            action="Name the column of the relevance with --label.",
+        )
+
+
+def _grouping(profile: ColumnProfile) -> Group:
+    sizes = {key: rows for key, rows in profile.counts.items() if key}
+    return Group(column=profile.name, length=max(sizes.values(), default=1))
+
+
+def _group_remarks(profile: ColumnProfile) -> Iterator[str]:
+    sizes = sorted(rows for key, rows in profile.counts.items() if key)
+    longest, middle = max(sizes, default=1), sizes[len(sizes) // 2] if sizes else 1
+    yield (
+        f"'{profile.name}': {profile.distinct:,} groups, of {middle:,} rows in the middle and up to "
+        f"{longest:,}, which is the 'length' of each record. Shorter groups are filled up. Rows beyond it "
+        "are rejected."
+    )
+    if missing := profile.counts.get("", 0):
+        yield f"'{profile.name}': {missing:,} rows have no group and will be rejected."
+    if middle == longest == 1:
+        yield f"'{profile.name}': each group has one row, so there is nothing to rank."
 
 
 def _repeated_header(profiles: Sequence[ColumnProfile]) -> Iterator[str]:

@@ -53,11 +53,11 @@ class Trained:
 
 
 def trained(run: RestoredRun) -> Trained:
-    """Returns what an export needs of a training run."""
+    """Returns what an export needs of a training run. A model of groups is exported as one of their rows."""
     return Trained(
         model=run.model,
         preprocess=run.preprocess,
-        schema=run.schema,
+        schema=run.schema.of_rows,
         statistics_path=run.workdir.statistics,
         golden_path=run.workdir.golden,
         dataset_digest=run.record.dataset_digest,

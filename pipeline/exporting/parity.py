@@ -46,5 +46,6 @@ def compare(run: RestoredRun) -> Comparison:
 
 def _predictions(run: RestoredRun) -> np.ndarray:
     inputs = golden.inputs(run.workdir.golden, run.schema, run.preprocess)
-    part, task = task_of(run.schema.label).split(run.model)
-    return task.answers(run.schema.label, inputs, part(inputs, training=False)).numpy()
+    label = run.schema.of_rows.label
+    part, task = task_of(label).split(run.model)
+    return task.answers(label, inputs, part(inputs, training=False)).numpy()

@@ -20,6 +20,7 @@ from pipeline.data.dataset.window import spans_of
 from pipeline.data.input.training import Targets
 from pipeline.data.integrity import damage as damage_lib
 from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.preprocessing.preprocess import merged_groups
 from pipeline.data.reading import parsing, windows
 from pipeline.data.reading.fetch import READY
 from pipeline.data.schema import schema as schema_lib
@@ -74,7 +75,8 @@ class StoredRows:
 
     def _filled(self, feature: Feature) -> tf.Tensor:
         value = tf.constant(feature.fill, parsing.DTYPES[feature.dtype])
-        return tf.fill([len(self), *feature.shape], value)
+        group = [self.schema.group.length] if self.schema.group else []
+        return tf.fill([len(self), *group, *feature.shape], value)
 
     def labels(self, label: Label) -> np.ndarray:
         """Returns int32 classes or float32 values [n, *label.shape], as the metrics take them."""
@@ -92,7 +94,8 @@ class StoredRows:
 class ExportedModel:
     """A loaded export. `digest` is the digest of `export.json`; `schema` is what the model reads.
 
-    Records go through `serving_default` as they are, rows of blocks through `raw`, as they do in serving.
+    Records go through `serving_default` as they are, rows of blocks through `raw`, as they do in serving. So
+    do the rows of groups, which the model scores by themselves.
     """
 
     directory: pathlib.Path
@@ -113,12 +116,19 @@ class ExportedModel:
         return self.module.signatures[EVALUATED](**given, **labels)[EVALUATED].numpy()
 
     def predictions(self, rows: StoredRows) -> np.ndarray:
-        """Returns predictions [n, …], as the task's `predictions` gives them."""
+        """Returns predictions [n, …], as the task's `predictions` gives them; of groups [n, length]."""
+        if rows.schema.group:
+            return self._scores_of_groups(rows)
         if rows.are_records:
             outputs = self.module.signatures[SERVING_DEFAULT](examples=rows.stored)
         else:
             outputs = self.module.signatures[RAW](**raw_inputs(rows.inputs_of(self.schema), self.schema))
         return outputs[LABEL_TASKS[self.label.task].output].numpy()
+
+    def _scores_of_groups(self, rows: StoredRows) -> np.ndarray:
+        features = merged_groups(rows.inputs_of(self.schema))
+        outputs = self.module.signatures[RAW](**raw_inputs(features, self.schema))
+        return outputs[LABEL_TASKS[self.label.task].output].numpy().reshape(len(rows), -1)
 
 
 def open_model(directory: pathlib.Path, dataset: Dataset) -> ExportedModel:

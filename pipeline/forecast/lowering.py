@@ -115,15 +115,15 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision) -> 
         experiment.optimizer, model.trainable_variables, total_steps=_SOME_STEPS, precision=precision
     )
     averages = step.build_averages(experiment.optimizer.ema, model)
-    forward = measures.forward_flops(model)
+    forward, rows = measures.forward_flops(model), subject.schema.group.length if subject.schema.group else 1
     return Weighed(
         model=model,
         weights=_bytes(model.variables),
         optimizer=_bytes(model.optimizer.variables),
         averages=_bytes(averages.variables) if averages else 0,
         example=sum(math.prod(each.shape[1:]) * each.dtype.size for each in tf.nest.flatten(specs)),
-        flops=None if forward is None else float(measures.TRAINING * forward),
-        layers=tuple(_layers(model)),
+        flops=None if forward is None else float(measures.TRAINING * forward * rows),
+        layers=tuple(dataclasses.replace(each, outputs=each.outputs * rows) for each in _layers(model)),
         micro_batches=experiment.train.micro_batches,
         specs=specs,
         _step=step.train_step(

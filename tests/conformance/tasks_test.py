@@ -111,7 +111,39 @@ def metrics_of_ranks(labels: np.ndarray, found: np.ndarray, weights: np.ndarray)
     }
 
 
+def losses_of_groups(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The cross-entropy with the shares of the gains; 0 of a group in which no row gains anything."""
+    found = []
+    for own, given in zip(labels, scores.astype("float64"), strict=True):
+        gains = 2.0 ** own[own >= 0] - 1
+        logs = scipy.special.log_softmax(given[own >= 0])
+        found.append(-(gains * logs).sum() / gains.sum() if gains.any() else 0.0)
+    return np.array(found)
+
+
+def metrics_of_groups(labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+    labels, scores = labels[weights > 0], scores[weights > 0].astype("float64")
+    is_relevant = (labels > 0).any(axis=1)
+    gains, lowest = 2.0 ** np.maximum(labels, 0) - 1, np.where(labels < 0, -99.0, scores)
+    first = [
+        (own[order] > 0).argmax() for own, order in zip(labels, np.argsort(-lowest, axis=1), strict=True)
+    ]
+    return {
+        **{f"ndcg_at_{k}": sklearn_metrics.ndcg_score(gains, lowest, k=k) for k in (10, 5, 1)},
+        "ndcg": sklearn_metrics.ndcg_score(gains, lowest),
+        "mrr": np.mean(is_relevant / (1 + np.array(first))),
+        "loss": losses_of_groups(labels, scores)[is_relevant].mean(),
+        "irrelevant_groups": np.mean(~is_relevant),
+    }
+
+
 REFERENCES = {
+    "ranking": Reference(
+        label=Label(name="y", task="ranking", group_length=14),
+        losses=losses_of_groups,
+        predictions=lambda logits: logits,
+        metrics=metrics_of_groups,
+    ),
     "retrieval": Reference(
         label=Label(name="y", task="retrieval", classes=ITEMS),
         losses=lambda y, logits: -scipy.special.log_softmax(logits, axis=1)[np.arange(len(y)), y],
@@ -235,9 +267,24 @@ def rows_of_tokens(label: TokenLabel) -> Batch:
     )
 
 
+def groups_of_rows(label: Label) -> Batch:
+    """Groups of 1 to 14 rows; some have no relevant one."""
+    draw = np.random.default_rng(0)
+    shape = (EXAMPLES, label.group_length)
+    labels = np.maximum(0, draw.integers(-9, 5, shape))
+    labels[np.arange(shape[1]) >= draw.integers(1, shape[1] + 1, EXAMPLES)[:, None]] = -1
+    return Batch(
+        labels=labels.astype("int32"),
+        logits=draw.normal(size=shape).astype("float32"),
+        weights=draw.integers(0, 2, EXAMPLES).astype("float32"),
+    )
+
+
 def examples(label: Label) -> Batch:
     if isinstance(label, TokenLabel):
         return rows_of_tokens(label)
+    if label.is_ranking:
+        return groups_of_rows(label)
     draw = np.random.default_rng(0)
     size = (EXAMPLES, *label.shape)
     most = 2 if label.shape else len(label.classes)
@@ -267,9 +314,9 @@ def test_every_task_has_rules_for_its_label():
 
 
 def test_a_task_without_an_object_is_refused(monkeypatch):
-    monkeypatch.setitem(LABEL_TASKS, "ranking", LABEL_TASKS["regression"])
-    with pytest.raises(InputError, match=r"received 'ranking'; .*Add its object to TASKS in .*registry\.py"):
-        task_of(Label(name="y", task="ranking"))
+    monkeypatch.setitem(LABEL_TASKS, "made_up", LABEL_TASKS["regression"])
+    with pytest.raises(InputError, match=r"received 'made_up'; .*Add its object to TASKS in .*registry\.py"):
+        task_of(Label(name="y", task="made_up"))
 
 
 def test_losses(reference):

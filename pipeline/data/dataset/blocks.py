@@ -127,6 +127,8 @@ def _categories(feature: Categories) -> Field:
 
 
 def _label(feature: Label) -> Field:
+    if feature.is_ranking:
+        return Field(dtype="<i4")
     if feature.shape:
         return Field(dtype="<u2")  # 0 or 1 of each class
     return Field(dtype=_narrowest(len(feature.classes) - 1)) if feature.classes else _number(feature)

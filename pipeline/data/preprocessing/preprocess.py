@@ -275,6 +275,8 @@ class ModelInputs:
 class Preprocess(tf.Module):
     """Callable on a batch of raw features, as parsed from records or received by a signature.
 
+    Where a record is a group of rows, it takes groups as well as rows.
+
     Args:
       statistics: statistics of the split on which the model trains.
       image_size: (height, width) that images are resized to; needed where the schema's sizes vary.
@@ -291,6 +293,8 @@ class Preprocess(tf.Module):
     ) -> None:
         super().__init__(name="preprocess")
         check_measured(schema)
+        self._group_length = schema.group.length if schema.group else 0
+        schema = schema.of_rows
         kinds = inputs_by_type(schema.features, statistics)
         numeric = [part for inputs in kinds for part in inputs.numeric]
         categories = [part for inputs in kinds for part in inputs.categories]
@@ -329,7 +333,17 @@ class Preprocess(tf.Module):
         return {name: list(features) for name, features in self._columns_of.items()}
 
     def __call__(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Raw features, each [batch, …] → the tensors that `inputs` describes."""
+        """Raw features, each [batch, …] → the tensors that `inputs` describes.
+
+        Those of groups, each [batch, length] → tensors [batch, length, …].
+        """
+        if not self._group_length or next(iter(features.values())).shape.rank == 1:
+            return self._of_rows(features)
+        rows = self._of_rows(merged_groups(features))
+        length = self._group_length
+        return {name: tf.reshape(each, [-1, length, *each.shape[1:]]) for name, each in rows.items()}
+
+    def _of_rows(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         outputs = {name: transform(features[name]) for name, transform in self._sequences.items()}
         if self.image:
             outputs["image"] = self._pixels(features[self.image.name])
@@ -352,6 +366,11 @@ class Preprocess(tf.Module):
             max_pixels=self.image.max_pixels,
             image_dtype=self.inputs.image_dtype,
         )
+
+
+def merged_groups(groups: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Tensors of groups, each [batch, length, …] → those of their rows, each [batch * length, …]."""
+    return {name: tf.reshape(each, [-1, *each.shape[2:]]) for name, each in groups.items()}
 
 
 def _names(features: Sequence[str], width: int) -> list[str]:

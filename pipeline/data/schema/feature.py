@@ -57,7 +57,8 @@ class Feature:
     `missing` says what a missing value does: it rejects the row (`reject`), is replaced by the `default`, or
     is marked in the record (`mark`: by the `marker`), so that preprocessing can tell the model. Validation
     refuses a dataset if more than `max_missing_fraction` of a split lacks a value. With `statistics: none`,
-    only the records hold the values; statistics just count them.
+    only the records hold the values; statistics just count them. `group_length` is the number of rows whose
+    values a record holds: 0 where it holds one row. A schema sets it by its `group`; no schema file has it.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Feature:
     statistics: Statistics = "all"
     clean: Clean = Clean()
     evidence: Mapping[str, object] = dataclasses.field(default_factory=dict, compare=False)
+    group_length: int = 0
 
     kind: ClassVar[str]  # its name in a schema file
     may_be_missing: ClassVar[bool] = True  # whether `missing` may be anything but "reject"
@@ -86,7 +88,7 @@ class Feature:
     @property
     def shape(self) -> tuple[int, ...]:
         """Static shape of one example's value, as stored in the record."""
-        return ()
+        return (self.group_length,) if self.group_length else ()
 
     @property
     def wire(self) -> Wire:

@@ -198,7 +198,7 @@ class Label(Feature):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self.classes),) if LABEL_TASKS[self.task].is_multi_hot else ()
+        return (len(self.classes),) if LABEL_TASKS[self.task].is_multi_hot else super().shape
 
     @property
     def answer_shape(self) -> tuple[int, ...]:
@@ -209,6 +209,11 @@ class Label(Feature):
     def is_retrieval(self) -> bool:
         """Whether the classes are items, of which a model answers the best ones."""
         return self.task == RETRIEVAL
+
+    @property
+    def is_ranking(self) -> bool:
+        """Whether the label is how relevant a row is among those of its group."""
+        return self.task == RANKING
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -273,6 +278,9 @@ class TokenLabel(Label):
 
 
 RETRIEVAL = "retrieval"  # the task of a label whose classes are items to choose from
+RANKING = "ranking"  # the task of a label that says how relevant a row is among those of its group
+MOST_RELEVANT = 30  # a relevance r gains 2^r - 1, which is at most an int32, as in LightGBM
+PADDING = -1  # the relevance of what fills up a group in a record
 
 # The task of several labels, by that of each.
 TASK_OF_SEVERAL: Mapping[str, str] = {"regression": "multitarget", "binary": "multilabel"}
@@ -460,6 +468,9 @@ LABEL_TASKS: Mapping[str, LabelTask] = {
         classes=range(2, _MOST_ITEMS + 1),
         expected="the names of two items or more",
         output="scores",
+    ),
+    RANKING: LabelTask(
+        dtype="int64", classes=range(1), expected="none: whole numbers say how relevant", output="score"
     ),
 }
 

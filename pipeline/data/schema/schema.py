@@ -26,16 +26,22 @@ from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     FEATURE_TYPES,
+    RANKING,
     TASK_OF_SEVERAL,
+    Categorical,
+    Datetime,
     Label,
     LabelGroup,
     Numeric,
+    Text,
     TokenLabel,
     Tokens,
 )
 
 # --- The JSON form of one feature, and what a schema file may get wrong in it.
 
+# Fields that follow from others of the schema.
+_DERIVED = ("group_length",)
 # Fields that change no byte of the records.
 COMMENTS = ("description", "evidence", "max_missing_fraction", "statistics")
 
@@ -45,7 +51,7 @@ def feature_to_json(feature: Feature, *, comments: bool) -> dict:
     document: dict = {"kind": feature.kind}
     for field in dataclasses.fields(feature):
         value = getattr(feature, field.name)
-        if field.name in COMMENTS and not comments:
+        if field.name in _DERIVED or (field.name in COMMENTS and not comments):
             continue
         if field.name == "evidence" and feature.statistics == "none":
             continue  # it holds values
@@ -67,7 +73,8 @@ def feature_from_json(document: object) -> Feature:
     if kind is None:
         expected = f"one of {', '.join(FEATURE_TYPES)}"
         raise schema_error(f"{thing}, field 'kind'", document.get("kind"), expected)
-    refuse_unknown_keys(thing, document, {"kind", *(field.name for field in dataclasses.fields(kind))})
+    fields = {field.name for field in dataclasses.fields(kind)}.difference(_DERIVED)
+    refuse_unknown_keys(thing, document, {"kind", *fields})
     values = {name: _typed(thing, kind, name, v) for name, v in document.items() if name != "kind"}
     return kind(**{"name": "", **values})
 
@@ -243,12 +250,42 @@ def _error(where: str, received: object, expected: str) -> Exception:
     return schema_error(f"split_by{where}", received, expected)
 
 
+# --- What makes several rows one record: the values of a column.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows with the same value in `column` are a group, which is one record of up to `length` rows."""
+
+    column: str
+    length: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise schema_error("group, 'column'", repr(self.column), "the name of a column")
+        is_number = isinstance(self.length, int) and not isinstance(self.length, bool)
+        if not is_number or self.length < 1:
+            raise schema_error(
+                "group, 'length'", repr(self.length), "the rows of the longest group, from 1 on"
+            )
+
+
+def group_from_json(document: object) -> Group:
+    """Reads `{"column": …, "length": …}`; raises an InputError that names what is wrong."""
+    if not isinstance(document, Mapping):
+        raise schema_error("group", repr(document), "an object with 'column' and 'length'")
+    refuse_unknown_keys("group", document, {"column", "length"})
+    return Group(column=document.get("column"), length=document.get("length"))
+
+
 FORMAT = "penstock.schema/1"
 FILE_NAME = "schema.json"
 SEGMENTS = "segments"  # the tokens that number the documents of a row from 1; 0 is padding
 
 # TFDS puts the name into file names and splits those at '-'.
 _NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
+
+_GROUPED = (Numeric, Categorical, Datetime, Text, Label)  # the types of features that a group may have
 
 F = TypeVar("F", bound=Feature)
 
@@ -261,7 +298,8 @@ class Schema:
     nor ignored is an error. `row_id` names the columns that identify a row for splitting and ordering;
     without it, all columns that the features read do. `split_by` decides the split instead, and leaves the
     order alone. `raw_files` remembers how raw files are read: values of flags of convert, by name. They
-    change no byte of the records.
+    change no byte of the records. With a `group`, several rows are one record, and the features are those of
+    the record, of `group_length` values each; `of_rows` has the features of one row.
     """
 
     name: str
@@ -270,8 +308,10 @@ class Schema:
     row_id: tuple[str, ...] = ()
     raw_files: Mapping[str, object] = dataclasses.field(default_factory=dict, compare=False)
     split_by: SplitBy | None = None
+    group: Group | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(map(self._as_in_a_record, self.features)))
         if not _NAME_PATTERN.fullmatch(self.name):
             expected = "lower-case letters, digits and '_', starting with a letter"
             raise schema_error("name", self.name, expected)
@@ -286,6 +326,36 @@ class Schema:
         if len(labels) > 1 and not (len(tasks) == 1 and tasks <= TASK_OF_SEVERAL.keys()):
             expected = "one label, or several whose tasks are all regression, or all binary"
             raise schema_error("features", {label.name: label.task for label in labels}, expected)
+        if self.group:
+            self._check_grouped()
+
+    def _as_in_a_record(self, feature: Feature) -> Feature:
+        length = self.group.length if self.group else 0
+        return (
+            feature if feature.group_length == length else dataclasses.replace(feature, group_length=length)
+        )
+
+    def _check_grouped(self) -> None:
+        for feature in self.features:
+            if type(feature) not in _GROUPED:
+                kinds = "one value a row with a group: " + ", ".join(kind.kind for kind in _GROUPED)
+                raise schema_error(f"feature '{feature.name}'", f"a feature of kind {feature.kind}", kinds)
+        tasks = [label.task for label in self.of_type(Label)]
+        if tasks != [RANKING]:
+            expected = f"one label, whose task is {RANKING}, with a group"
+            raise schema_error("features", f"labels of the tasks {tasks}", expected)
+        if self.split_by:
+            expected = "none with a group, whose rows are in one split by its column"
+            raise schema_error("split_by", split_by_to_json(self.split_by), expected)
+
+    @functools.cached_property
+    def of_rows(self) -> "Schema":
+        """The schema of a row by itself: itself, unless several rows are one record."""
+        if not self.group:
+            return self
+        column = self.group.column
+        reason = {} if column in self.columns else {column: "it says which rows are ranked together"}
+        return dataclasses.replace(self, group=None, ignore={**self.ignore, **reason})
 
     @functools.cached_property
     def _by_name(self) -> Mapping[str, Feature]:
@@ -351,7 +421,8 @@ class Schema:
     @property
     def placing_columns(self) -> tuple[str, ...]:
         """The raw columns that are named to place rows, whether features read them or not."""
-        return (*self.row_id, *(self.split_by.columns if self.split_by else ()))
+        by = self.split_by.columns if self.split_by else ()
+        return (*self.row_id, *by, *([self.group.column] if self.group else []))
 
     @property
     def fingerprint(self) -> str:
@@ -406,6 +477,8 @@ def to_json(schema: Schema, *, comments: bool = True) -> dict:
         document["row_id"] = list(schema.row_id)
     if schema.split_by:
         document["split_by"] = split_by_to_json(schema.split_by)
+    if schema.group:
+        document["group"] = dataclasses.asdict(schema.group)
     document["features"] = [feature_to_json(feature, comments=comments) for feature in schema.features]
     if schema.ignore:
         document["ignore"] = dict(schema.ignore) if comments else sorted(schema.ignore)
@@ -417,7 +490,7 @@ def from_json(document: Mapping) -> Schema:
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         received = document.get("format") if isinstance(document, Mapping) else type(document).__name__
         raise schema_error("format", received, f"'{FORMAT}'")
-    known = {"format", "name", "features", "ignore", "row_id", "split_by", "raw_files"}
+    known = {"format", "name", "features", "ignore", "row_id", "split_by", "group", "raw_files"}
     refuse_unknown_keys("schema", document, known)
     features = document.get("features")
     if not isinstance(features, list):
@@ -438,6 +511,7 @@ def from_json(document: Mapping) -> Schema:
         row_id=tuple(row_id),
         raw_files=dict(raw_files),
         split_by=split_by_from_json(document["split_by"]) if "split_by" in document else None,
+        group=group_from_json(document["group"]) if "group" in document else None,
     )
 
 
@@ -448,8 +522,10 @@ def _is_flag_value(value: object) -> bool:
 def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:
     """The reasons why `reader`, a model's schema, cannot read records of `dataset`; empty if it can.
 
-    The dataset may lack a feature whose fill value the reader declares.
+    The dataset may lack a feature whose fill value the reader declares. A reader of rows can read the rows of
+    groups.
     """
+    dataset = dataset if reader.group else dataset.of_rows
     stored = {feature.name: feature for feature in dataset.features}
     problems = []
     for feature in reader.features:

@@ -48,9 +48,9 @@ def loads_accumulator(content: bytes, schema: Schema) -> list[Gathered]:
     """The inverse of `dumps_accumulator`; raises DamagedError unless that function wrote it, for this
     schema.
     """
-    cursor = Cursor(content)
-    table = samples.read_table(cursor, most=accumulators.SAMPLE_ROWS * len(schema.features))
-    gathered = [_read(cursor, feature, table) for feature in schema.features]
+    cursor, features = Cursor(content), schema.of_rows.features
+    table = samples.read_table(cursor, most=accumulators.SAMPLE_ROWS * len(features))
+    gathered = [_read(cursor, feature, table) for feature in features]
     cursor.end()
     if len({each.present + each.missing for each in gathered}) != 1:
         raise DamagedError("features of another number of rows each")
@@ -205,7 +205,7 @@ def loads(content: bytes, schema: Schema) -> Splits:
 
 def merged(parts: Iterable[Sequence[Gathered]], schema: Schema) -> list[Gathered]:
     """Merges the accumulators of each feature in all of the parts, in any order."""
-    into = [gathered_of(feature) for feature in schema.features]
+    into = [gathered_of(feature) for feature in schema.of_rows.features]
     for part in parts:
         for one, other in zip(into, part, strict=True):
             one.merge(other)
@@ -213,7 +213,7 @@ def merged(parts: Iterable[Sequence[Gathered]], schema: Schema) -> list[Gathered
 
 
 def results(gathered: Sequence[Gathered], schema: Schema) -> SplitStatistics:
-    pairs = zip(schema.features, gathered, strict=True)
+    pairs = zip(schema.of_rows.features, gathered, strict=True)
     features = {feature.name: each.result(feature) for feature, each in pairs}
     first = next(iter(features.values()))
     return SplitStatistics(examples=first.present + first.missing, features=features)

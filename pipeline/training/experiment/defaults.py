@@ -9,12 +9,12 @@ the rows of the training split, R below.
 |---|---|
 | `evaluation.split` | `validation`; where there is none, the last tenth of `train`: see below |
 | `train.split` | `train`, without that tenth |
-| `global_batch` | the largest power of two ≤ R / 16, from 16 to 256 |
+| `global_batch` | the largest power of two ≤ R / 16, from 16 to 256; of groups up to 16,384 rows, or 8 |
 | `train.epochs` | 10 |
 | `train.steps` | 1,000, where the epochs are fewer steps |
 | `evaluation.every_epochs` | a twentieth of the epochs |
-| `train.keep_best` | `val_loss`, where there is a validation |
-| options of models, by R < 5,000 or not | `_OF_MODELS` below; with `--warm_start` those of that run |
+| `train.keep_best` | `val_loss`, of ranking `val_ndcg_at_10`, where there is a validation |
+| options of models, by R < 5,000; rows of groups | `_OF_MODELS` below; with `--warm_start` that run's |
 | `model.widths`, `.blocks_per_stage`, `.stem_stride` | of a resnet: by the images' shorter side, `_RESNETS` |
 
 No tenth is held out of fewer than 100 rows, or where the schema has `split_by`: it is a random one, which
@@ -47,12 +47,13 @@ AUTO = "auto"
 LEFT = (0, AUTO)  # values that a config leaves to the rules
 
 _LEAST_BATCH, _LARGEST_BATCH = 16, 256
+_LEAST_GROUPS, _ROWS_OF_GROUPS = 8, 1 << 14  # groups of a batch at least, and their rows at most
 _BATCHES = 16  # of an epoch, at least
 _EPOCHS, _LEAST_STEPS = 10.0, 1_000
 _EVALUATIONS = 20  # of a run
 _LEAST_DIVIDED = 100  # rows: a tenth of fewer says nothing of which checkpoint is the best
 _HELD_OUT, _OTHERS = f"{TRAIN}[90%:]", f"{TRAIN}[:90%]"
-_BEST = "val_loss"
+_BEST, _BEST_RANKING = "val_loss", "val_ndcg_at_10"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,10 +102,16 @@ def resolve(values: Values, dataset: Dataset, *, begins_with: Values | None = No
     divided = with_values(values, splits)
     _, ranges = selected_ranges(dataset, divided["train"]["split"])
     rows = sum(end - first for first, end in ranges)
+    manifest = dataset.manifest
+    in_records = max(1, manifest.rows_written)
+    of_each = (manifest.rows_read - manifest.rows_rejected) / in_records if dataset.schema.group else 1
     evaluation = section(config_lib.Evaluation, divided["evaluation"])
     chosen = by_rows(
         divided,
         rows=rows,
+        rows_of_each=of_each,
+        length=dataset.schema.group.length if dataset.schema.group else 1,
+        best=_BEST_RANKING if dataset.schema.group else _BEST,
         is_validated=bool(validation_split(evaluation, dataset)),
         side=_shorter_side(values, dataset.schema),
     )
@@ -143,14 +150,26 @@ def _shorter_side(values: Values, schema: Schema) -> int:
     )
 
 
-def by_rows(values: Values, *, rows: int, is_validated: bool, side: int = 0) -> dict[str, object]:
+def by_rows(
+    values: Values,
+    *,
+    rows: int,
+    is_validated: bool,
+    side: int = 0,
+    rows_of_each: float = 1,
+    length: int = 1,
+    best: str = _BEST,
+) -> dict[str, object]:
     """Returns the values, by key, that are left to the rows of the training split.
 
     Args:
       is_validated: whether a split is evaluated after epochs.
       side: pixels of the images' shorter side; 0: not known, as large ones.
+      rows_of_each: rows of raw data in a row of the split: options of models are chosen by these.
+      length: rows of raw data for which a row of the split has room.
+      best: the number by which the best checkpoint is chosen.
     """
-    batch = values["global_batch"] or _batch(rows)
+    batch = values["global_batch"] or min(_batch(rows), _most_groups(length))
     length = _length(values["train"], rows=rows, batch=batch)
     passes = length["train.steps"] * batch / rows if length["train.steps"] else length["train.epochs"]
     every = values["evaluation"]["every_epochs"] or _every(passes)
@@ -158,12 +177,12 @@ def by_rows(values: Values, *, rows: int, is_validated: bool, side: int = 0) -> 
         "global_batch": batch,
         **length,
         "evaluation.every_epochs": every,
-        "train.keep_best": _BEST if is_validated and every - 1 < passes else "",
+        "train.keep_best": best if is_validated and every - 1 < passes else "",
     }
     given = {key: value_at(values, key) for key in rules}
     chosen = {key: each for key, each in rules.items() if given[key] in LEFT and each != given[key]}
     chosen |= {
-        f"model.{name}": option.many if rows >= _MANY_ROWS else option.few
+        f"model.{name}": option.many if rows * rows_of_each >= _MANY_ROWS else option.few
         for name, option in _options(values).items()
         if values["model"].get(name) == option.left
     }
@@ -186,6 +205,11 @@ def _batch(rows: int) -> int:
     """The largest power of two that `rows` hold 16 times, from 16 to 256."""
     fitting = 2 ** (max(1, rows // _BATCHES).bit_length() - 1)
     return min(max(_LEAST_BATCH, fitting), _LARGEST_BATCH)
+
+
+def _most_groups(length: int) -> int:
+    """The largest power of two of groups with room for `length` rows each that is not too much at once."""
+    return max(_LEAST_GROUPS, 2 ** (max(1, _ROWS_OF_GROUPS // length).bit_length() - 1))
 
 
 def _length(train: Values, *, rows: int, batch: int) -> dict[str, object]:
@@ -215,7 +239,7 @@ def _lines(resolved: Values, chosen: Values, rows: int) -> list[str]:
         "model.widths": f"stages of {', '.join(map(str, resolved['model'].get('widths', ())))} channels",
         "model.blocks_per_stage": f"blocks in each: {resolved['model'].get('blocks_per_stage')}",
         "model.stem_stride": f"stem stride {resolved['model'].get('stem_stride')}",
-        "train.keep_best": f"the best {_BEST} kept" if train["keep_best"] else "",
+        "train.keep_best": f"the best {train['keep_best']} kept" if train["keep_best"] else "",
     }
     said = [text for key, text in words.items() if key in chosen and text]
     return [f"defaults   {', '.join(said)}: {rows:,} rows"] if said else []

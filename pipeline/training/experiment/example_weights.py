@@ -33,6 +33,9 @@ def named(name: str, schema: Schema, *, flag: str = FLAG) -> Numeric | None:
     """The feature with this name; None if `name` is empty. Raises InputError unless it is numeric."""
     if not name:
         return None
+    if schema.group:
+        expected = "'': an example is a group of rows, which have a number each"
+        raise _error(flag, repr(name), expected, "Leave it empty.")
     numbers = {feature.name: feature for feature in schema.of_type(Numeric)}
     if name not in numbers:
         known = ", ".join(list(numbers)[:10]) + (", …" if len(numbers) > 10 else "")

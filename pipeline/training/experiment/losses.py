@@ -59,12 +59,20 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
             action="Leave it out: the task's own is the cross-entropy of the chosen item.",
         )
     found = code.resolve(name, key=_KEY, library=_LIBRARY, place=args.place)
+    if label.is_ranking and (getattr(found, "__module__", None) or "").startswith("keras."):
+        raise InputError(
+            f"{_KEY}={name}",
+            received=f"a loss of single numbers, for {label.task}",
+            expected="a function of labels int32 [batch, length], below 0 where a group is filled up, and of "
+            "scores float32 [batch, length], to losses of groups, float32 [batch]",
+            action="Leave it out, or name pipeline.training.tasks.ranking:lambda_loss or code of your own.",
+        )
     arguments = {**args.options, **inline}
     _require_values_as_they_are(found, name, label, scale)
     of_examples = _of(found, name, arguments, label)
 
     def losses(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        if not label.classes:
+        if not label.classes and not label.is_ranking:
             labels = (tf.cast(labels, tf.float32) - scale.mean) / scale.spread
             logits = (logits - scale.mean) / scale.spread
         return tf.cast(of_examples(labels, logits), tf.float32)
@@ -165,9 +173,11 @@ def _try(losses: LossOfExamples, name: str, label: Label) -> None:
     """Raises InputError, before anything is trained, for a loss that does not give one number for each
     example.
     """
-    thing, size = f"{_KEY}={name}", task_of(label).logits(label)
+    thing, size = f"{_KEY}={name}", label.shape[0] if label.is_ranking else task_of(label).logits(label)
     labels = tf.range(_TRIED) % len(label.classes) if label.classes else tf.zeros([_TRIED])
-    if label.shape:
+    if label.is_ranking:
+        labels = tf.zeros([_TRIED, size], tf.int32)
+    elif label.shape:
         labels = tf.one_hot(labels, size, dtype=tf.int32) if label.classes else tf.zeros([_TRIED, size])
     batch = f"[{', '.join(map(str, ('batch', *label.shape)))}]"
     try:

@@ -77,8 +77,8 @@ def build(
     """
     makes: dict[str, Callable[[], Accumulator]] = {}
     for each in (_name(text, flag) for text in texts):
-        # Of these an evaluation keeps two numbers a token or a rank, no probabilities of all.
-        if isinstance(label, TokenLabel) or label.is_retrieval:
+        # Of these an evaluation keeps two numbers a token, a rank or scores, no probabilities of all.
+        if isinstance(label, TokenLabel) or label.is_retrieval or label.is_ranking:
             own = ", ".join(metric.name for metric in task_of(label).metrics_of(label))
             raise _error(
                 each, "a metric of examples", f"none for {label.task}, which has {own}", "Leave it out."

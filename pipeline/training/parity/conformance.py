@@ -36,7 +36,7 @@ def compare(subject: Subject) -> Iterator[Comparison]:
         bfloat16.
     """
     (batch,) = subject.batches(1)
-    inputs, _ = batch
+    inputs = subject.rows_of(batch)
     mixed = subject.model(_MIXED)
     yield first_loss(subject, batch)
     yield gradients(subject, batch)
@@ -49,7 +49,7 @@ def compare(subject: Subject) -> Iterator[Comparison]:
 def first_loss(subject: Subject, batch: Batch) -> Comparison:
     """Compares the mean loss of the first weights with that of a model that knows nothing."""
     inputs, targets = batch
-    logits = subject.model()(inputs, training=False)
+    logits = subject.objective.of_batch(subject.model())(inputs, training=False)
     found, nothing = (
         float(subject.objective.mean_loss(targets, each))
         for each in (logits, tf.zeros_like(logits) + subject.learned.mean)
@@ -70,7 +70,7 @@ def gradients(subject: Subject, batch: Batch) -> Comparison:
     for variable in variables:
         variable.assign(variable + _NOISE * draw.normal(size=variable.shape).astype(variable.dtype))
     with tf.GradientTape() as tape:
-        loss = subject.objective.mean_loss(targets, model(inputs, training=True))
+        loss = subject.objective.mean_loss(targets, subject.objective.of_batch(model)(inputs, training=True))
     found = tape.gradient(loss, [variable.value for variable in variables])
     return comparison(
         "gradients",

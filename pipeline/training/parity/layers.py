@@ -34,7 +34,7 @@ Inputs = Mapping[str, tf.Tensor]
 
 def compare(subject: Subject) -> Comparison:
     """Each layer's outputs and gradients in bfloat16 and in float32, and the logits of the whole model."""
-    inputs, _ = subject.batches(1)[0]
+    inputs = subject.rows_of(subject.batches(1)[0])
     inputs = {name: values[:_EXAMPLES] for name, values in inputs.items()}
     exact, rounded = subject.model(), subject.model(_BFLOAT16)
     whole = _whole(exact, rounded, inputs)

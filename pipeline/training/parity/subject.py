@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.preprocessing.preprocess import LabelScale
+from pipeline.data.preprocessing.preprocess import LabelScale, merged_groups
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.training.engine.precision import FLOAT32, Precision
@@ -44,6 +44,11 @@ class Subject:
     def batches(self, steps: int) -> list[Batch]:
         """The global batches of the first steps; raises InputError where a record is damaged."""
         return list(self.stream.batches(0, steps=steps))
+
+    def rows_of(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """The inputs of a batch as the model takes them by itself: of groups, those of their rows."""
+        inputs, _ = batch
+        return merged_groups(inputs) if self.schema.group else inputs
 
     def model(self, precision: Precision = FLOAT32) -> keras.Model:
         """A new model with these weights; its dropout drops nothing, so that it computes the same twice."""

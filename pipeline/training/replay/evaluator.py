@@ -111,7 +111,7 @@ def example_evaluator(model: keras.Model, objective: Objective) -> ExampleEvalua
 
     @tf.function(autograph=False)
     def evaluated(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
-        logits = model(inputs, training=False)
+        logits = objective.of_batch(model)(inputs, training=False)
         return objective.losses(targets, logits), objective.predictions(logits)
 
     def evaluator(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[np.ndarray, np.ndarray]:

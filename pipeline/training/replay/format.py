@@ -1,5 +1,6 @@
 """Formats stored values as text: what the raw data said, as far as the record tells."""
 
+import dataclasses
 import datetime
 import math
 import zoneinfo
@@ -30,6 +31,11 @@ _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIF
 
 def format_value(feature: Feature, value: np.ndarray) -> str:
     """Formats the value of a feature, [*feature.shape], like the raw data, as far as the record tells."""
+    if feature.group_length:
+        row = dataclasses.replace(feature, group_length=0)
+        first = value[:_MOST_NUMBERS]
+        shown = [format_value(row, first[at : at + 1].reshape(())) for at in range(len(first))]
+        return " · ".join([*shown, *([f"… ({len(value):,} rows)"] if len(value) > len(shown) else [])])
     return _BY_TYPE.of(feature)(feature, value)
 
 

@@ -56,12 +56,14 @@ def _manifest(inputs: ReportInputs) -> list[object]:
     manifest, conversion = inputs.manifest, inputs.conversion
     if manifest is None:
         return []
+    is_grouped = bool(inputs.schema and inputs.schema.group)
     raw_bytes = sum(source.get("bytes", 0) for source in conversion.get("inputs") or ())
     rejected = formats.percent(manifest.rows_rejected / max(1, manifest.rows_read))
     facts = {
         "dataset": f"{manifest.name} {manifest.version}",
         "rows read": formats.count(manifest.rows_read),
-        "rows written": formats.count(manifest.rows_written),
+        "rows written": formats.count(manifest.rows_read - manifest.rows_rejected),
+        "groups of rows": formats.count(manifest.rows_written) if is_grouped else None,
         "rows rejected": f"{formats.count(manifest.rows_rejected)} ({rejected})",
         "raw size": formats.size(raw_bytes) if raw_bytes else None,
         "converted in": _conversion_time(conversion),
@@ -72,7 +74,7 @@ def _manifest(inputs: ReportInputs) -> list[object]:
         share = formats.percent(records / max(1, manifest.rows_written))
         size = formats.size(sum(shard.bytes for shard in shards))
         rows.append([split, formats.count(records), share, f"{len(shards):,}", size])
-    header = ["split", "rows", "share", "shards", "size"]
+    header = ["split", "groups" if is_grouped else "rows", "share", "shards", "size"]
     splits = Table(title="Splits", header=header, rows=rows, numbers=range(1, 5))
     return [Facts(items=facts), splits]
 

@@ -259,12 +259,14 @@ class Measures:
     """Measures of one process.
 
     `flops_per_example` is the number of operations of a training step for one example; 0 if it could not be
-    counted.
+    counted. An example is as many `rows` as the model computes for it.
     """
 
-    def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy, *, global_batch: int) -> None:
+    def __init__(
+        self, model: keras.Model, strategy: tf.distribute.Strategy, *, global_batch: int, rows: int = 1
+    ) -> None:
         self.steps = StepTimes()
-        self.flops_per_example = measures.TRAINING * (measures.forward_flops(model) or 0)
+        self.flops_per_example = measures.TRAINING * rows * (measures.forward_flops(model) or 0)
         self.accelerator = measures.accelerator_of(strategy)
         self._peak = accelerators.of_device(self.accelerator)
         self._replicas = strategy.num_replicas_in_sync

@@ -17,6 +17,7 @@ from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing import requests
 from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess
 from pipeline.data.reading import parsing, windows
+from pipeline.data.schema.feature_types import PADDING
 from pipeline.data.schema.schema import Schema
 from pipeline.report.comparison import largest_difference
 
@@ -28,7 +29,7 @@ _WITHOUT_UNIT = LabelScale()
 
 
 def write(path: pathlib.Path, selection: Selection) -> None:
-    """Saves the first training records, unless the file exists."""
+    """Saves the first training records, or rows where a record is a group of rows, unless the file exists."""
     if path.exists():
         return
     # The name holds the process id, because all workers of a cluster write this file, with the same content.
@@ -56,10 +57,11 @@ def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[s
             action="Restore the file from a copy; or delete it: the same pipeline.train "
             "command writes it again.",
         ) from None
+
     # This is a graph: without one, each image would trace its branches again, and TensorFlow would warn about
     # it.
     prepare = tf.function(
-        lambda records: preprocess(parsing.parse_examples(records, schema)[0]), autograph=False
+        lambda records: preprocess(parsing.parse_examples(records, schema.of_rows)[0]), autograph=False
     )
     return prepare(serialized)
 
@@ -69,10 +71,20 @@ def _first_records(selection: Selection) -> list[bytes]:
     with naming_damage(selection):
         _, rows = next(iter(windows.stored_rows(selection)))
     rows = rows[:RECORDS]
+    if dataset.schema.group:
+        return _rows_of_groups(rows, dataset.schema)
     if rows.dtype == tf.string:
         return rows.numpy().tolist()
     features = parsing.raw_of_compact(parsing.features_of_words(rows, dataset.schema), dataset.schema)
     return requests.serialize({name: values.numpy() for name, values in features.items()}, dataset.schema)
+
+
+def _rows_of_groups(groups: tf.Tensor, schema: Schema) -> list[bytes]:
+    """The first rows of groups, as records of one row each."""
+    features = {name: values.numpy() for name, values in parsing.stored_features(groups, schema).items()}
+    is_there = features[schema.label.name] != PADDING
+    rows = {name: values[is_there][:RECORDS] for name, values in features.items()}
+    return requests.serialize(rows, schema.of_rows)
 
 
 def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelScale = _WITHOUT_UNIT) -> None:

@@ -34,7 +34,13 @@ class Objective:
     own: LossOfExamples | None = None
     mean_weight: float | None = None
 
-    def split(self, model: keras.Model, *, gather: Gather | None = None) -> tuple[keras.Model, "Objective"]:
+    def of_batch(self, model: keras.Model) -> Callable[..., tf.Tensor]:
+        """The model as a function of a batch's inputs: see Task."""
+        return self.task.of_batch(model)
+
+    def split(
+        self, model: keras.Model, *, gather: Gather | None = None
+    ) -> tuple[Callable[..., tf.Tensor], "Objective"]:
         """The part of a model that is computed for each example, and the objective for it: see Task."""
         part, task = self.task.split(model, gather=gather)
         return part, dataclasses.replace(self, task=task)

@@ -11,6 +11,7 @@ from pipeline.training.tasks.classification import Binary, Multiclass, Regressio
 from pipeline.training.tasks.metrics import Accumulator
 from pipeline.training.tasks.multioutput import Multilabel, Multitarget
 from pipeline.training.tasks.next_token import NextToken
+from pipeline.training.tasks.ranking import Ranking
 from pipeline.training.tasks.retrieval import Retrieval
 from pipeline.training.tasks.task import Task
 
@@ -22,6 +23,7 @@ TASKS: Mapping[str, Task] = {
     "multitarget": Multitarget(),
     "next_token": NextToken(),
     "retrieval": Retrieval(),
+    "ranking": Ranking(),
 }
 
 

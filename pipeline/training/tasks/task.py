@@ -81,7 +81,16 @@ class Task(abc.ABC):
         del label, statistics
         return self
 
-    def split(self, model: keras.Model, *, gather: Gather | None = None) -> tuple[keras.Model, "Task"]:
+    def of_batch(self, model: keras.Model) -> Callable[..., tf.Tensor]:
+        """The model as a function of a batch's inputs and `training`.
+
+        It is the model itself, unless an example is several rows.
+        """
+        return model
+
+    def split(
+        self, model: keras.Model, *, gather: Gather | None = None
+    ) -> tuple[Callable[..., tf.Tensor], "Task"]:
         """The part of a model that is computed for each example, and this task for what that part gives.
 
         It is the whole model, which gives logits, unless the task computes the rest in a better way.

@@ -51,6 +51,7 @@ def shard(number: int, *, rows: int) -> WrittenShard:
         file_name=f"{number}",
         rows=rows,
         records=rows,
+        examples=rows,
         bytes=1,
         sha256="",
     )

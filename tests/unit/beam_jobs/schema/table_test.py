@@ -12,6 +12,7 @@ from beam_jobs.schema.profiles import ColumnProfile
 from beam_jobs.schema.table import propose
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Categorical, Numeric, Text
+from pipeline.data.schema.schema import Group
 from tests.unit.beam_jobs.schema.profiles import profile
 
 
@@ -305,3 +306,41 @@ def test_a_header_that_stands_again_among_the_rows_is_told():
     told = "The names of the columns stand again in 2 rows, as where files were joined"
     assert propose(columns, name="t", label=None).review[0].startswith(told)
     assert not any(told[:20] in each for each in propose(columns[:1], name="t", label=None).review)
+
+
+QUERIES = [
+    ColumnProfile(name="query", counts={"q1": 3, "q2": 7, "q3": 1, "": 2}),
+    ColumnProfile(name="clicks", counts={"0": 6, "1": 4, "4": 3}),
+    ColumnProfile(name="price", counts={str(number / 8): 1 for number in range(13)}),
+]
+
+
+def test_rows_that_are_ranked_together_are_a_group_as_long_as_the_longest():
+    proposal = propose(QUERIES, name="s", label="clicks", group="query")
+    assert proposal.schema.group == Group(column="query", length=7)
+    assert [feature.name for feature in proposal.schema.features] == ["clicks", "price"]
+    assert proposal.schema.label.task == "ranking"
+    review = " ".join(proposal.review)
+    assert "3 groups, of 3 rows in the middle and up to 7" in review
+    assert "'query': 2 rows have no group" in review
+    assert "'clicks': relevance up to 4; r counts 2^r - 1. 6 of 13 rows are not relevant." in review
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"label": "clicks", "task": "ranking"}, "--task=ranking: received no --group"),
+        (
+            {"label": "clicks", "task": "regression", "group": "query"},
+            "--task=regression: received --group=query",
+        ),
+        ({"label": "clicks", "group": "clicks"}, "--group=clicks: received --label=clicks"),
+        ({"label": None, "group": "query"}, "--group=query: received --label=none"),
+        ({"label": "clicks", "group": "query", "ignore": ["query"]}, "--ignore=query; expected one label"),
+        ({"label": "clicks", "group": "user"}, "user"),
+        ({"label": "price", "group": "query"}, "--label=price: received numbers from 0 to 1.5"),
+    ],
+)
+def test_a_group_that_cannot_be_ranked_is_refused(given: dict, message: str):
+    with pytest.raises(InputError, match=re.escape(message)):
+        propose(QUERIES, name="s", **given)

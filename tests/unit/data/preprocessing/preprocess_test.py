@@ -18,8 +18,17 @@ from pipeline.data.images.pixels import normalize
 from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, check_measured, label_scale
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
-from pipeline.data.schema.schema import Schema
+from pipeline.data.schema.feature_types import (
+    Categorical,
+    Datetime,
+    Image,
+    Label,
+    Numeric,
+    Tensor,
+    Text,
+    Tokens,
+)
+from pipeline.data.schema.schema import Group, Schema
 from tests.shared.tiny_dataset import describe
 from tests.unit.data.images.training_images import training_image
 
@@ -374,3 +383,42 @@ def test_others_need_none():
         Label(name="y", task="regression", statistics=NONE),
     )
     check_measured(Schema(name="s", features=features))
+
+
+def test_rows_of_groups_become_what_they_become_by_themselves():
+    """Groups of 3 rows; every type of feature that a group may have."""
+    schema = Schema(
+        name="groups",
+        features=(
+            Numeric(name="x", missing="mark"),
+            Categorical(name="kind", vocabulary=("a", "b")),
+            Categorical(name="shop", encoding="hashed", buckets=7),
+            Datetime(name="day"),
+            Text(name="title", length=4, buckets=11),
+            Label(name="y", task="ranking"),
+        ),
+        group=Group(column="query", length=3),
+    )
+    draw = np.random.default_rng(0)
+    rows = [
+        {
+            "x": math.nan if number % 5 == 4 else float(draw.normal()),
+            "kind": "abc"[number % 3],
+            "shop": f"shop {number}",
+            "day": int(1e15) + number * 3_600_000_000,
+            "title": f"red shoe {number}",
+            "y": number % 2,
+        }
+        for number in range(12)
+    ]
+    preprocess = Preprocess(schema, describe(schema.of_rows, rows))
+    columns = {each.name: np.array([row[each.name] for row in rows]) for each in schema.inputs}
+    flat = preprocess({name: tf.constant(values) for name, values in columns.items()})
+    in_groups = tf.function(preprocess)(
+        {name: tf.constant(values.reshape(4, 3)) for name, values in columns.items()}
+    )
+    assert flat.keys() == in_groups.keys() == {"numeric", "categories", "title"}
+    for name, values in in_groups.items():
+        assert values.shape[:2] == (4, 3)
+        np.testing.assert_array_equal(np.reshape(values, (12, -1)), flat[name])
+    assert preprocess.inputs.numeric == flat["numeric"].shape[1]

@@ -267,3 +267,14 @@ def test_wrong_keys_and_splits_are_named():
         resolve({key: each for key, each in values.items() if key != "train"}, dataset)
     with pytest.raises(InputError, match=r"split 'trian'"):
         resolve({**values, "train": {**values["train"], "split": "trian"}}, dataset)
+
+
+@pytest.mark.parametrize(("length", "batch"), [(1, 256), (30, 256), (100, 128), (1_251, 8), (100_000, 8)])
+def test_a_batch_of_groups_is_bounded_by_their_rows(length: int, batch: int):
+    values = base.by_rules().to_dict() | {"model": {"name": "tabular", "members": 0}}
+    chosen = defaults.by_rows(
+        values, rows=6_000, is_validated=True, rows_of_each=length / 2, length=length, best="val_ndcg_at_10"
+    )
+    assert chosen["global_batch"] == batch
+    assert chosen["train.keep_best"] == "val_ndcg_at_10"
+    assert chosen["model.members"] == (16 if length == 1 else 4), "members follow from the rows of all groups"

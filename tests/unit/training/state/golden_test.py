@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beam_jobs.sources.csv import CsvFiles
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess
+from pipeline.data.reading import parsing
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
+from pipeline.data.schema.schema import Group, Schema
 from pipeline.data.statistics import loading
 from pipeline.training.state import golden
+from tests.shared.conversions import converted
 
 SAVED = np.array([[4.0], [-20.0]])
 
@@ -82,3 +87,36 @@ def test_a_pipe_in_place_of_the_records_is_not_waited_for(dataset, tmp_path):
     preprocess = Preprocess(dataset.schema, loading.load(dataset)["train"])
     with pytest.raises(InputError, match=r"golden\.tfrecord: received records that are damaged"):
         golden.inputs(tmp_path / "golden.tfrecord", dataset.schema, preprocess)
+
+
+@pytest.mark.parametrize("layout", ["rows", "blocks"])
+def test_of_groups_the_first_rows_are_kept_as_records_of_one_row(tmp_path, layout):
+    schema = Schema(
+        name="s",
+        features=(
+            Numeric(name="x"),
+            Categorical(name="kind", vocabulary=("a", "b")),
+            Label(name="y", task="ranking"),
+        ),
+        group=Group(column="query", length=5),
+    )
+    rows = [f"q{number % 7},{number},{'ab'[number % 2]},{number % 3}" for number in range(23)]
+    (tmp_path / "raw.csv").write_text("\n".join(["query,x,kind,y", *rows]) + "\n")
+    dataset = converted(
+        str(tmp_path / "raw.csv"),
+        tmp_path / "out",
+        source=CsvFiles(),
+        schema=schema,
+        layout=layout,
+        split="train",
+    )
+    path = tmp_path / "golden.tfrecord"
+    golden.write(path, select(dataset, "train"))
+    records = list(tf.data.TFRecordDataset(str(path)))
+    stored = tf.io.parse_example(records, parsing.parsing_spec(schema.of_rows))
+    columns = (stored[name].numpy().tolist() for name in ("x", "kind", "y"))
+    found = {(x, kind.decode(), y) for x, kind, y in zip(*columns, strict=True)}
+    assert len(found) == golden.RECORDS
+    assert found <= {(float(number), "ab"[number % 2], number % 3) for number in range(23)}
+    preprocess = Preprocess(schema, loading.load(dataset)["train"])
+    assert golden.inputs(path, schema, preprocess)["numeric"].shape == (golden.RECORDS, 1)
