@@ -1,14 +1,17 @@
 r"""Says before you rent: does this training step compile for an accelerator, does it fit, how fast may it be?
 
   python -m pipeline.preflight --config=pipeline/configs/tabular.py --dataset=data/adult/1.0.0 \
-      --target=v5e:2x4,v6e:2x2,tpu7x:2x2x1,h100:8
+      --target=v5e:2x4,v6e:2x2,tpu7x:2x2x1,h100:8 --batch=256,1024 --prices=prices.json
 
-Four stages, each with a verdict; the first error ends what depends on it:
+Five stages, each with a verdict; the first error ends what depends on it:
 
 lint         padding of the tiles, int64 and text, tables that are updated whole, formats a chip lacks
 two steps    two real steps on two replicas of this machine's processor
 lowering     the step as a program; an operation that has none is named with its line
 compilation  by the TPU's own compiler, which needs no TPU: memory, operations, cycles by layer
+feed         what this host's input pipeline gives, and what the hosts of a TPU slice are expected to give
+
+A plan follows: what an epoch and the run take on each target, and cost, if --prices has prices.
 
 A TPU's figures are its compiler's estimates, a GPU's follow from its peaks: nothing is measured. Times are a
 band, from the roofline to the compiler's cycles. TPUs need requirements/preflight.txt.
@@ -21,6 +24,8 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     signals.handle_signals()
 
+import dataclasses
+import datetime
 import os
 import pathlib
 from collections.abc import Sequence
@@ -35,6 +40,8 @@ from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.data.dataset import window
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import selected_ranges
 from pipeline.forecast import target as target_lib
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import defaults
@@ -57,6 +64,14 @@ _PRECISION = flags.DEFINE_enum(
 _FIND_MAX_BATCH = flags.DEFINE_boolean(
     "find_max_batch", False, "Also search the largest batch of a TPU's device: some compilations more."
 )
+_BATCH = flags.DEFINE_list("batch", [], "N,…: global batches to forecast. Empty: that of the config.")
+_FEED = flags.DEFINE_boolean("feed", True, "Measure on this host what the input pipeline gives.")
+_PRICES = flags.DEFINE_string(
+    "prices",
+    None,
+    'FILE: prices of a chip\'s hour, as JSON: {"as_of": "2026-11-01", "currency": "USD", '
+    '"chip_hour": {"v5e": 1.2}}.',
+)
 _REHEARSE = flags.DEFINE_boolean("rehearse", True, "Run the two real steps on this machine's processor.")
 _TIMEOUT = flags.DEFINE_integer(
     "timeout_s", 600, "Seconds that one compilation may take; large models take minutes.", lower_bound=1
@@ -75,63 +90,108 @@ COMMAND = Command(
     description=__doc__,
     required=(_CONFIG, _DATASET, _TARGET),
     flags={
-        "What is forecast": (_CONFIG, _DATASET, _TARGET, _PRECISION, _FIND_MAX_BATCH, _REHEARSE),
-        "Compiler and results": (_TIMEOUT, _CACHE, _HTML, _JSON),
+        "What is forecast": (_CONFIG, _DATASET, _TARGET, _BATCH, _PRECISION, _FIND_MAX_BATCH),
+        "Stages": (_REHEARSE, _FEED, _TIMEOUT, _CACHE),
+        "Results": (_PRICES, _HTML, _JSON),
     },
     config_keys=lambda: config.keys_of(base),
 )
 EXIT_SPEAKS_AGAINST = 1
 _REPLICAS = 2
+_FEED_SECONDS = 1.0  # that each stage of the input pipeline is measured
 
 
 def main(argv: Sequence[str]) -> int:
     del argv
-    flags_lib.check_local_files({"html": _HTML.value, "json": _JSON.value})
+    flags_lib.check_local_files({"html": _HTML.value, "json": _JSON.value, "prices": _PRICES.value})
     targets = target_lib.targets_of(_TARGET.value)
     dataset = window.open_window(_DATASET.value)
     values = defaults.resolve(_CONFIG.value.to_dict(), dataset).values
     experiment = config_lib.parse(values, config_file=flags.FLAGS["config"].config_filename)
-    batches = {each.name: _batch(experiment.data.global_batch, each) for each in targets}
+    batches = [
+        (each, _batch(batch, each)) for each in targets for batch in _batches(experiment.data.global_batch)
+    ]
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
-    from pipeline.forecast import compiler, lowering, page, stages
+    from pipeline.feed import scaling
+    from pipeline.forecast import compiler, host_feed, lowering, page, plan, stages
     from pipeline.report import html, terminal
     from pipeline.training.engine import strategy
     from pipeline.training.engine.precision import Precision
+    from pipeline.training.run import feed
 
+    prices = plan.read_prices(pathlib.Path(_PRICES.value)) if _PRICES.value else None
     if any(each.accelerator.is_tpu for each in targets):
         compiler.require_installed()
     replicas = strategy.create("mirrored", logical_devices=_REPLICAS)  # first: it splits the processor
     rehearsal = stages.rehearse(experiment, dataset, replicas) if _REHEARSE.value else None
-    policies = {each.name: _policy(each) for each in targets}
+    certificate = None
+    if _FEED.value:
+        certificate, _ = feed.certify(
+            experiment.data, dataset, slice_=scaling.HERE, step_ms=None, seconds=_FEED_SECONDS
+        )
     weighed = {
         policy: lowering.weigh(experiment, dataset, precision=Precision(policy=policy, reason="asked for"))
-        for policy in dict.fromkeys(policies.values())
+        for policy in dict.fromkeys(map(_policy, targets))
     }
     found = []
-    for each in targets:
-        found.append(
-            stages.forecast(
-                weighed[policies[each.name]],
-                each,
-                batch=batches[each.name],
-                policy=policies[each.name],
-                timeout_s=_TIMEOUT.value,
-                cache=_cache(),
-                searches=_FIND_MAX_BATCH.value,
-            )
+    for each, batch in batches:
+        forecast = stages.forecast(
+            weighed[_policy(each)],
+            each,
+            batch=batch,
+            policy=_policy(each),
+            timeout_s=_TIMEOUT.value,
+            cache=_cache(),
+            searches=_FIND_MAX_BATCH.value,
         )
-        print(terminal.render([page.section(found[-1])]) + "\n", flush=True)
+        if certificate and forecast.band:
+            fed = host_feed.of_hosts(certificate, each, forecast.band, batch=batch)
+            forecast = dataclasses.replace(forecast, stages=(*forecast.stages, fed))
+        found.append(forecast)
+        print(terminal.render([page.section(forecast)]) + "\n", flush=True)
+    plans = plan.planned(
+        found,
+        rows=_rows(experiment, dataset),
+        examples=_examples(experiment, dataset),
+        certificate=certificate,
+        prices=prices,
+    )
     top = page.head(found, rehearsal)
-    print(terminal.render([top]))
+    sections = [plan.section(plans, prices, today=datetime.date.today())] if plans else []
+    print(terminal.render([top, *sections]))
     if _HTML.value:
-        files.write_bytes(_HTML.value, html.page(top, map(page.section, found)).encode())
+        files.write_bytes(_HTML.value, html.page(top, [*sections, *map(page.section, found)]).encode())
     if _JSON.value:
-        files.write_json(_JSON.value, page.as_json(found))
+        files.write_json(_JSON.value, page.as_json(found, plan.as_json(plans, prices)))
     is_good = all(each.is_good for each in found) and (rehearsal is None or rehearsal.is_good is not False)
     return 0 if is_good else EXIT_SPEAKS_AGAINST
+
+
+def _rows(experiment: config_lib.Experiment, dataset: Dataset) -> int:
+    """The rows of an epoch."""
+    _, ranges = selected_ranges(dataset, experiment.data.split)
+    return sum(end - first for first, end in ranges)
+
+
+def _examples(experiment: config_lib.Experiment, dataset: Dataset) -> int:
+    """The examples of the whole run."""
+    train = experiment.train
+    if train.steps:
+        return train.steps * experiment.data.global_batch
+    return round(train.epochs * _rows(experiment, dataset))
+
+
+def _batches(of_config: int) -> list[int]:
+    """The global batches of --batch, each once, or that of the config."""
+    for text in _BATCH.value:
+        if not (text.isascii() and text.isdigit() and int(text)):
+            raise InputError(
+                "--batch", received=repr(text), expected="whole numbers above 0", action="Correct the flag."
+            )
+    return list(dict.fromkeys(map(int, _BATCH.value))) or [of_config]
 
 
 def _policy(target: target_lib.Target) -> str:

@@ -231,7 +231,7 @@ class Scaling:
 # --- The hosts that feed a slice of TPUs, or any other number of accelerators.
 #
 # The chips of a host and the vCPUs of its machine type are from Google's pages "TPU v5e", "TPU v6e", "TPU
-# v5p" and "TPU v4" (cloud.google.com/tpu/docs), and "Plan TPUs in GKE" (cloud.google.com/kubernetes-
+# v5p", "TPU v4" and "TPU7x" (cloud.google.com/tpu/docs), and "Plan TPUs in GKE" (cloud.google.com/kubernetes-
 # engine/docs/concepts/plan-tpus).
 
 
@@ -259,6 +259,7 @@ _GENERATIONS = {
     "v5e": _Generation(chips=4, cores=112, alone=8, alone_cores=224),
     "v5p": _Generation(chips=4, cores=208, alone=4, alone_cores=208, cores_a_chip=2),
     "v6e": _Generation(chips=4, cores=180, alone=8, alone_cores=180),
+    "tpu7x": _Generation(chips=4, cores=224, alone=4, alone_cores=224, cores_a_chip=2),
 }
 _SMALL_HOSTS = {"v5e-1": 24, "v6e-1": 44, "v5e-4": 112}  # vCPUs of slices that are a part of a host
 _ALIASES = {"v5litepod": "v5e", "v5lite": "v5e", "v6lite": "v6e"}
@@ -287,9 +288,17 @@ def parse_slices(text: str) -> Slice:
         "--slice",
         received=repr(text),
         expected="HOSTSxREPLICAS such as 4x8, or whole hosts of a TPU of "
-        f"{', '.join(_GENERATIONS)} such as v5e-8",
+        f"{', '.join(name for name in _GENERATIONS if name.startswith('v'))} such as v5e-8",
         action="Say how many hosts there are, and how many replicas each has.",
     )
+
+
+def hosts_of(generation: str, chips: int) -> Slice | None:
+    """Returns the hosts of a TPU's chips, such as 8 of `v5e`; None where it is not known which they are."""
+    known = _GENERATIONS.get(generation)
+    if known is None or not _is_made(known, chips):
+        return None
+    return _of_chips(f"{generation}-{chips * known.cores_a_chip}", known, chips)
 
 
 def _is_made(generation: _Generation, chips: int) -> bool:

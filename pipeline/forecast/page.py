@@ -1,6 +1,6 @@
 """Forecasts as sections, for the terminal, a page and JSON."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.forecast.stages import Band, Forecast, Stage, by_layer
 from pipeline.report import formats
@@ -55,9 +55,10 @@ def section(forecast: Forecast) -> Section:
     )
 
 
-def as_json(forecasts: Sequence[Forecast]) -> dict:
+def as_json(forecasts: Sequence[Forecast], plan: Mapping) -> dict:
     return {
         "note": ESTIMATE,
+        "plan": plan,
         "targets": [
             {
                 "target": each.target.name,
@@ -95,7 +96,7 @@ def time(band: Band | None) -> str:
     """The band of a step, or the least that it takes."""
     if band is None:
         return ""
-    low, high = _duration(band.low), _duration(band.high)
+    low, high = step_time(band.low), step_time(band.high)
     return f"at least {low}" if low == high else f"{low} to {high}"
 
 
@@ -118,7 +119,7 @@ def _rate(forecast: Forecast) -> str:
     )
 
 
-def _duration(seconds: float) -> str:
+def step_time(seconds: float) -> str:
     """Microseconds, milliseconds or seconds, with three digits."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= scale:

@@ -79,6 +79,11 @@ class Forecast:
         return not any(stage.is_good is False for stage in self.stages)
 
     @property
+    def fits(self) -> bool:
+        """Whether the step is known to fit, or expected to."""
+        return self.band is not None and self.used_bytes <= self.available_bytes
+
+    @property
     def flops(self) -> float:
         """Operations of a device's step: the compiler's count, or else that of the graph."""
         if self.compiled and self.compiled.flops:

@@ -24,6 +24,16 @@ class Target:
     devices: int
     topology: str = ""
 
+    @property
+    def generation(self) -> str:
+        """What a `--target` calls the accelerator, such as v5e."""
+        return self.accelerator.target
+
+    @property
+    def chips(self) -> int:
+        """The chips of the slice, by which it is rented."""
+        return self.devices // _DEVICES_A_CHIP.get(self.generation, 1)
+
 
 def targets_of(names: Sequence[str]) -> tuple[Target, ...]:
     """The targets of a flag, each once; raises InputError where one is not known or has another form."""

@@ -72,7 +72,7 @@ ARROWS: Mapping[str, Set[str]] = {
     **rooms("pipeline/training", TRAINING, *LIBRARY, "pipeline/report", "pipeline/feed", "models"),
     "pipeline/training/baselines": {*LIBRARY, "pipeline/gate"},  # whose intervals they have
     "pipeline/exporting": {*LIBRARY, "pipeline/report", "pipeline/training"},
-    "pipeline/forecast": {*LIBRARY, "pipeline/report", "pipeline/training"},
+    "pipeline/forecast": {*LIBRARY, "pipeline/report", "pipeline/feed", "pipeline/training"},
     "pipeline/generation": {*LIBRARY, "pipeline/training", "pipeline/exporting", "models"},
     "pipeline/serving": {*LIBRARY, "pipeline/report", "pipeline/exporting"},
     "pipeline/publishing": {*LIBRARY},

@@ -1,0 +1,84 @@
+"""Whether hosts deliver what a step wants: measured on this host, predicted for those of a TPU slice."""
+
+from pipeline.feed.certificate import MARGIN, Certificate
+from pipeline.feed.scaling import EXPECTED, LEAST, MOST, Slice, hosts_of
+from pipeline.forecast.stages import Band, Stage
+from pipeline.forecast.target import Target
+from pipeline.report import formats
+from pipeline.report.section import Finding
+
+# Launching steps, transfers and checkpoints take cores, too: a host whose feed takes all of them starves.
+KEPT_FREE = 0.4
+
+
+def of_hosts(certificate: Certificate, target: Target, band: Band, *, batch: int) -> Stage:
+    """The verdict on the feed of a target.
+
+    It is bad where the hosts surely deliver less than the slowest step wants, and a note where that depends
+    on how long a step takes.
+
+    Args:
+      certificate: measured on this host, which is taken for the only one.
+      band: of a step. Where its ends are equal, it is known only how short a step can be.
+      batch: examples of a device.
+    """
+    fast, slow = (batch * target.devices / seconds for seconds in (band.low, band.high))
+    is_bounded = band.low < band.high
+    wanted = (
+        f"{formats.count(slow)} to {formats.count(fast)}" if is_bounded else f"up to {formats.count(fast)}"
+    )
+    given = certificate.measured.examples_per_s
+    here = _word(given >= MARGIN * fast, is_bounded and given < slow)
+    limit = Finding(
+        text=f"Steps want {wanted} examples/s; this host gives {formats.count(given)} "
+        f"({formats.number(certificate.host.cores)} cores): {here}.",
+        advice=""
+        if here == "fed"
+        else f"The limit is {certificate.limiting.name}; pipeline.feed_rate says what makes it faster.",
+    )
+    hosts = hosts_of(target.generation, target.chips)
+    if hosts is None or hosts.host_cores is None:
+        return _of_unknown_hosts(certificate, fast, here=here, limit=limit)
+    usable = int((1 - KEPT_FREE) * hosts.host_cores)
+    is_fed = certificate.scaling.rate(usable, LEAST) >= MARGIN * fast / hosts.hosts
+    is_starved = is_bounded and certificate.scaling.rate(usable, MOST) < slow / hosts.hosts
+    word = _word(is_fed, is_starved)
+    return Stage(
+        name="feed",
+        verdict=f"{word} by {_hosts(hosts)}, of whose cores {1 - KEPT_FREE:.0%} may feed"
+        if word == "fed"
+        else f"{word} with {_hosts(hosts)}, of whose cores {1 - KEPT_FREE:.0%} may feed",
+        is_good={"fed": True, "input-bound": False}.get(word),
+        findings=(limit,),
+    )
+
+
+def rate_of_hosts(certificate: Certificate, target: Target) -> float | None:
+    """Examples a second that all hosts of a target are expected to give; None where they are not known."""
+    hosts = hosts_of(target.generation, target.chips)
+    if hosts is None or hosts.host_cores is None:
+        return None
+    return hosts.hosts * certificate.scaling.rate(int((1 - KEPT_FREE) * hosts.host_cores), EXPECTED)
+
+
+def _of_unknown_hosts(certificate: Certificate, fast: float, *, here: str, limit: Finding) -> Stage:
+    cores = certificate.scaling.cores_for(MARGIN * fast)
+    if cores is None:
+        needs = "no number of cores is sure to give what the fastest step wants"
+    else:
+        needs = f"{formats.count(cores)} cores like this host's give what the fastest step wants"
+    return Stage(
+        name="feed",
+        verdict=f"{here} by this host; {needs}",
+        is_good=True if here == "fed" else None,
+        findings=(limit,),
+    )
+
+
+def _word(is_fed: bool, is_starved: bool) -> str:
+    return "fed" if is_fed else "input-bound" if is_starved else "perhaps input-bound"
+
+
+def _hosts(hosts: Slice) -> str:
+    each = f"{hosts.host_cores} cores"
+    return f"a host of {each}" if hosts.hosts == 1 else f"{hosts.hosts} hosts of {each}"

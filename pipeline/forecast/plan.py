@@ -1,0 +1,243 @@
+r"""What an epoch and a run take and cost on each target, by prices that the user gives.
+
+A file of prices is JSON, with the day on which they were read:
+
+  {"as_of": "2026-11-01", "currency": "USD", "chip_hour": {"v5e": 1.20, "h100": 4.00}}
+"""
+
+import dataclasses
+import datetime
+import json
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from pipeline.base import accelerators, files
+from pipeline.base.errors import InputError, did_you_mean
+from pipeline.feed.certificate import Certificate
+from pipeline.forecast import page
+from pipeline.forecast.host_feed import rate_of_hosts
+from pipeline.forecast.stages import Forecast
+from pipeline.report import formats
+from pipeline.report.axes import Axes, finite_range, text
+from pipeline.report.html import Markup, join, tag
+from pipeline.report.section import Figure, Note, Section, Table
+
+_KEYS = ("as_of", "chip_hour", "currency")
+_EXAMPLE = '{"as_of": "2026-11-01", "currency": "USD", "chip_hour": {"v5e": 1.2}}'
+_OLD_DAYS = 90
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prices:
+    """Prices of an hour of one chip, by the names of `--target`."""
+
+    as_of: datetime.date
+    currency: str
+    chip_hour: Mapping[str, float]
+
+
+def read_prices(path: pathlib.Path) -> Prices:
+    """Reads a file of prices; raises InputError that names what is wrong in it."""
+    try:
+        document = json.loads(files.read_bytes(path), object_pairs_hook=_each_once)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise _wrong(path, f"no JSON: {error}") from None
+    if not isinstance(document, dict) or sorted(document) != list(_KEYS):
+        raise _wrong(
+            path, f"keys {sorted(document)}" if isinstance(document, dict) else type(document).__name__
+        )
+    try:
+        as_of = datetime.date.fromisoformat(document["as_of"])
+    except (TypeError, ValueError):
+        raise _wrong(path, f"as_of {document['as_of']!r}") from None
+    prices, currency = document["chip_hour"], document["currency"]
+    if not isinstance(currency, str) or not currency or not isinstance(prices, dict):
+        raise _wrong(path, f"currency {currency!r}, chip_hour {prices!r}")
+    known = [each.target for each in accelerators.ACCELERATORS if each.target]
+    for name, price in prices.items():
+        if name not in known:
+            raise _wrong(path, f"a price of {name!r}", did_you_mean(name, known, otherwise="Correct it."))
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < math.inf:
+            raise _wrong(path, f"{name}: {price!r}")
+    return Prices(as_of=as_of, currency=currency, chip_hour=prices)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A run on one target; each pair goes from the shorter to the longer step of the band.
+
+    Attributes:
+      is_fed: whether the band limits the rate, and not what the hosts are expected to deliver.
+      is_bounded: whether the second of a pair bounds it; otherwise nothing is known but the first.
+      epoch_h, run_h: hours.
+      cost: of the run; None where the price is not known.
+    """
+
+    name: str
+    batch: int
+    rate: tuple[float, float]
+    is_fed: bool
+    is_bounded: bool
+    epoch_h: tuple[float, float]
+    run_h: tuple[float, float]
+    cost: tuple[float, float] | None
+
+    @property
+    def epoch_cost(self) -> tuple[float, float] | None:
+        return tuple(each * self.epoch_h[0] / self.run_h[0] for each in self.cost) if self.cost else None
+
+
+def planned(
+    forecasts: Sequence[Forecast],
+    *,
+    rows: int,
+    examples: int,
+    certificate: Certificate | None,
+    prices: Prices | None,
+) -> list[Planned]:
+    """The runs of those forecasts against which nothing speaks.
+
+    Args:
+      rows: of an epoch.
+      examples: of the whole run.
+      certificate: of this host's feed, from which the rate of a slice's hosts follows; None: the feed is
+        taken for no limit.
+    """
+    return [
+        _planned(each, rows=rows, examples=examples, certificate=certificate, prices=prices)
+        for each in forecasts
+        if each.fits
+    ]
+
+
+def _planned(
+    forecast: Forecast, *, rows: int, examples: int, certificate: Certificate | None, prices: Prices | None
+) -> Planned:
+    target, band = forecast.target, forecast.band
+    batch = forecast.batch * target.devices
+    fed = rate_of_hosts(certificate, target) if certificate else None
+    most = math.inf if fed is None else fed
+    rate = (min(batch / band.low, most), min(batch / band.high, most))
+    run_h = tuple(examples / each / 3600 for each in rate)
+    price = prices.chip_hour.get(target.generation) if prices else None
+    return Planned(
+        name=target.name,
+        batch=batch,
+        rate=rate,
+        is_fed=most >= batch / band.low,
+        is_bounded=band.low < band.high,
+        epoch_h=tuple(rows / each / 3600 for each in rate),
+        run_h=run_h,
+        cost=None if price is None else tuple(hours * target.chips * price for hours in run_h),
+    )
+
+
+def section(plans: Sequence[Planned], prices: Prices | None, *, today: datetime.date) -> Section:
+    """A row for each run, the cheapest first, and a chart of time against cost; without prices, the fastest.
+
+    Runs of which only a bound is known come last.
+    """
+    ranked = sorted(
+        plans, key=lambda each: (not each.is_bounded, not each.cost, (each.cost or each.run_h)[0])
+    )
+    currency = prices.currency if prices else ""
+    rows = [
+        [
+            each.name,
+            formats.count(each.batch),
+            _pair(each, each.rate, formats.count, word="at most", order=-1),
+            _pair(each, each.epoch_h, _hours),
+            _pair(each, each.run_h, _hours),
+            *(_pair(each, cost, _money) if cost else "" for cost in (each.epoch_cost, each.cost)),
+            "" if each.is_fed else "the hosts' feed limits it",
+        ]
+        for each in ranked
+    ]
+    costs = [f"{currency} an epoch", f"{currency} the run"] if prices else ["", ""]
+    header = ["target", "batch", "examples/s", "an epoch", "the run", *costs, ""]
+    return Section(
+        title="Plan",
+        parts=[
+            Table(header=header, rows=rows, numbers={1}),
+            Note(text=_note(prices, today)),
+            _chart(ranked, currency) if prices else None,
+        ],
+    )
+
+
+def as_json(plans: Sequence[Planned], prices: Prices | None) -> dict:
+    """What `section` shows."""
+    given = dataclasses.asdict(prices) | {"as_of": prices.as_of.isoformat()} if prices else None
+    return {"prices": given, "runs": [dataclasses.asdict(each) for each in plans]}
+
+
+def _note(prices: Prices | None, today: datetime.date) -> str:
+    if prices is None:
+        return f"--prices=FILE adds costs: {_EXAMPLE}. No price is known here; read your provider's."
+    said = f"Prices of a chip's hour as of {prices.as_of}, from your file."
+    days = (today - prices.as_of).days
+    return f"{said} They are {days} days old: look whether they still hold." if days > _OLD_DAYS else said
+
+
+def _chart(plans: Sequence[Planned], currency: str) -> Figure | None:
+    """A line for each run: its cost is in proportion to its time."""
+    drawn = [each for each in plans if each.cost]
+    if not drawn:
+        return None
+    hours, costs = [each.run_h for each in drawn], [each.cost for each in drawn]
+    axes = Axes(
+        x_range=finite_range([0.0], *hours, margin=0.05),
+        y_range=finite_range([0.0], *costs, margin=0.05),
+        right=110.0,
+        top=24.0,
+    )
+    drawing = axes.svg(
+        axes.frame(x_title="hours of the run", y_title=currency),
+        *(_line(axes, each) for each in drawn),
+        label="Time of the run against its cost",
+    )
+    return Figure(
+        title="Time against cost", drawing=drawing, note="each line: from the roofline to the estimate"
+    )
+
+
+def _line(axes: Axes, plan: Planned) -> Markup:
+    end = (plan.run_h[1], plan.cost[1])
+    return join(
+        tag("path", d=axes.path(plan.run_h, plan.cost), class_="line first"),
+        tag("path", d=axes.dots(plan.run_h, plan.cost), class_="dots first"),
+        text(f"{plan.name}, {plan.batch}", x=axes.x(end[0]) + 8, y=axes.y(end[1]) + 4, style="start"),
+    )
+
+
+def _pair(plan: Planned, pair: tuple[float, float], write, *, word: str = "at least", order: int = 1) -> str:
+    first, last = map(write, pair[::order])
+    if first == last and plan.is_bounded:
+        return first
+    return f"{first} to {last}" if plan.is_bounded else f"{word} {first}"
+
+
+def _hours(hours: float) -> str:
+    seconds = 3600 * hours
+    return page.step_time(seconds) if seconds < 1 else formats.duration(seconds)
+
+
+def _money(amount: float) -> str:
+    return f"{amount:,.2f}" if amount >= 0.01 else f"{amount:.2g}"
+
+
+def _each_once(pairs: Sequence[tuple[str, object]]) -> dict:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return document
+
+
+def _wrong(path: pathlib.Path, received: str, action: str = "") -> InputError:
+    return InputError(
+        f"--prices={path}",
+        received=received,
+        expected=f"a file such as {_EXAMPLE}, with prices above 0 by the names of --target",
+        action=action or "Correct the file.",
+    )
