@@ -7,6 +7,7 @@ def test_names():
     assert {name: function.__name__ for name, function in MODELS.items()} == {name: name for name in MODELS}
     assert set(MODELS) == {
         *(
+            "bag_of_ngrams",
             "dcn",
             "resnet",
             "resnet18",

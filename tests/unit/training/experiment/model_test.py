@@ -106,7 +106,7 @@ def test_the_same_seed_gives_the_same_weights():
         (
             TABLE,
             {"name": "vgg"},
-            r"--config.model.name: received 'vgg'; expected one of dcn, resnet, resnet18,",
+            r"--config.model.name: received 'vgg'; expected one of bag_of_ngrams, dcn, resnet, resnet18,",
         ),
         (TABLE, {"name": "wide_deep", "depth": 3}, r"received depth; expected some of dropout, embedding"),
         (TABLE, {"name": "wide_deep", "outputs": 3}, r"received outputs; expected some of"),
