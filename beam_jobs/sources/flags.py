@@ -14,8 +14,9 @@ from beam_jobs.sources.source import Input, Source
 from beam_jobs.sources.tokens import PACKINGS, TokenRows
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.tokenizers import open_tokenizer, require_same
+from pipeline.data.schema.feature_json import schema_error
 from pipeline.data.schema.feature_types import Tokens
-from pipeline.data.schema.schema import Schema, schema_error
+from pipeline.data.schema.schema import Schema
 
 _FORMAT = flags.DEFINE_enum(
     "format",

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pipeline.base import directories, files
 from pipeline.base.cli import flags
 from pipeline.base.errors import InputError
+from pipeline.data.schema import feature_json
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.training.state import checkpoints, continuation, run_record
@@ -170,7 +171,7 @@ def _differing(before: Schema, now: Schema) -> list[str]:
 
 
 def _features(schema: Schema) -> dict[str, dict]:
-    return {each.name: schema_lib.feature_to_json(each, comments=False) for each in schema.features}
+    return {each.name: feature_json.feature_to_json(each, comments=False) for each in schema.features}
 
 
 def _what_is_there(path: pathlib.Path) -> str:

@@ -16,7 +16,7 @@ from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import normalize
 from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, check_measured, label_scale
-from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema import feature_json
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
@@ -219,7 +219,7 @@ def test_runs_beyond_the_room_are_left_out_and_a_batch_without_a_text_has_none()
 
 
 def test_a_schema_of_before_takes_words_as_they_are_written():
-    feature = schema_lib.feature_from_json({"kind": "text", "name": "t"})
+    feature = feature_json.feature_from_json({"kind": "text", "name": "t"})
     assert (feature.words, feature.pairs) == ("as_written", False)
     ids = preprocess_of(feature, ["x"])({"t": tf.constant(["Market, market"])})["t"].numpy()
     assert ids[0, 0] != ids[0, 1]
