@@ -3,13 +3,14 @@ r"""Says before you rent: does this training step compile for an accelerator, do
   python -m pipeline.preflight --config=pipeline/configs/tabular.py --dataset=data/adult/1.0.0 \
       --target=v5e:2x4,v6e:2x2,tpu7x:2x2x1,h100:8 --batch=256,1024 --prices=prices.json
 
-Five stages, each with a verdict; the first error ends what depends on it:
+Six stages, each with a verdict; the first error ends what depends on it:
 
-lint         padding of the tiles, int64 and text, tables that are updated whole, formats a chip lacks
-two steps    two real steps on two replicas of this machine's processor
-lowering     the step as a program; an operation that has none is named with its line
-compilation  by the TPU's own compiler, which needs no TPU: memory, operations, cycles by layer
-feed         what this host's input pipeline gives, and what the hosts of a TPU slice are expected to give
+lint           padding of the tiles, int64 and text, tables that are updated whole, formats a chip lacks
+two steps      two real steps on two replicas of this machine's processor
+lowering       the step as a program; an operation that has none is named with its line
+compilation    by the TPU's own compiler, which needs no TPU: memory, operations, cycles by layer
+data-parallel  the same for all devices of a TPU slice at once, with the sums over them
+feed           what this host's input pipeline gives, and what the hosts of a TPU slice are expected to give
 
 A plan follows: what an epoch and the run take on each target, and cost, if --prices has prices.
 
@@ -136,6 +137,16 @@ def main(argv: Sequence[str]) -> int:
         policy: lowering.weigh(experiment, dataset, precision=Precision(policy=policy, reason="asked for"))
         for policy in dict.fromkeys(map(_policy, targets))
     }
+    divided = {
+        (_policy(each), each.devices): lowering.weigh(
+            experiment,
+            dataset,
+            precision=Precision(policy=_policy(each), reason="asked for"),
+            replicas=each.devices,
+        )
+        for each in targets
+        if each.topology and each.devices > 1
+    }
     found = []
     for each, batch in batches:
         forecast = stages.forecast(
@@ -146,6 +157,7 @@ def main(argv: Sequence[str]) -> int:
             timeout_s=_TIMEOUT.value,
             cache=_cache(),
             searches=_FIND_MAX_BATCH.value,
+            of_slice=divided.get((_policy(each), each.devices)) if each.topology else None,
         )
         if certificate and forecast.band:
             fed = host_feed.of_hosts(certificate, each, forecast.band, batch=batch)

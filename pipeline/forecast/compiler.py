@@ -1,8 +1,9 @@
 """Compiles a training step for a TPU that is not there, with libtpu's compiler: a process of its own.
 
-  python -m pipeline.forecast.compiler PROGRAM TOPOLOGY
+  python -m pipeline.forecast.compiler PROGRAM TOPOLOGY REPLICAS
 
-PROGRAM is a file with a serialised HloModuleProto, as TensorFlow lowers it; TOPOLOGY such as v5e:2x4. The
+PROGRAM is a file with a serialised HloModuleProto, as TensorFlow lowers it; TOPOLOGY such as v5e:2x4, and so
+many of its devices run it together. The
 last line of stdout is a JSON object, as `Compiled` has it. The compiler may take minutes, abort the process
 or take all memory: so whoever calls it gives it a process and a time limit (`compile_for`).
 
@@ -14,6 +15,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import math
 import os
 import pathlib
 import re
@@ -31,6 +33,7 @@ from pipeline.base.errors import InputError
 
 FITS, TOO_LARGE, FAILED, TIMED_OUT, ENDED = "fits", "too large", "failed", "timed out", "ended"
 _PACKAGES = ("jax", "libtpu")
+_ANSWERS = 2  # form of what is kept in a cache
 # libtpu looks for the machine that it runs on; these tell it that there is none.
 _ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
@@ -58,6 +61,7 @@ class Compiled:
       limit_bytes: of the device, where the compiler says it.
       argument_bytes: weights, state of the optimizer and batch.
       flops, accessed_bytes: of a step.
+      collectives: bytes that a device puts into operations with other devices, by their kind.
       cycles: of a step, by the scope of the operation that they are spent in.
       seconds: of the compilation.
     """
@@ -69,6 +73,7 @@ class Compiled:
     argument_bytes: float = 0.0
     flops: float = 0.0
     accessed_bytes: float = 0.0
+    collectives: Mapping[str, int] = dataclasses.field(default_factory=dict)
     cycles: Mapping[str, int] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
 
@@ -85,16 +90,22 @@ def require_installed() -> None:
         )
 
 
-def compile_for(program: bytes, topology: str, *, timeout_s: float, cache: pathlib.Path | None) -> Compiled:
-    """Compiles in a process of its own, or takes what the cache has of the same program and versions."""
-    key = _key(program, topology)
+def compile_for(
+    program: bytes, topology: str, *, timeout_s: float, cache: pathlib.Path | None, replicas: int = 1
+) -> Compiled:
+    """Compiles in a process of its own, or takes what the cache has of the same program and versions.
+
+    Args:
+      replicas: devices of the topology that run the program together.
+    """
+    key = _key(program, topology, replicas)
     kept = cache / f"{key}.json" if cache else None
     if kept and (answer := _kept_answer(kept)):
         return answer
     with tempfile.TemporaryDirectory(prefix="penstock-preflight-") as folder:
         file = pathlib.Path(folder) / "step.hlo"
         file.write_bytes(program)
-        compiled = _in_process(file, topology, timeout_s=timeout_s)
+        compiled = _in_process(file, topology, replicas, timeout_s=timeout_s)
     if kept and compiled.verdict not in (TIMED_OUT, ENDED):
         kept.parent.mkdir(parents=True, exist_ok=True)
         files.write_json(kept, dataclasses.asdict(compiled))
@@ -109,9 +120,9 @@ def _kept_answer(file: pathlib.Path) -> Compiled | None:
         return None
 
 
-def _key(program: bytes, topology: str) -> str:
+def _key(program: bytes, topology: str, replicas: int) -> str:
     versions = [importlib.metadata.version(name) for name in _PACKAGES]
-    parts = [_ordered(program), topology.encode(), *map(str.encode, versions)]
+    parts = [_ordered(program), f"{topology} {replicas} {_ANSWERS}".encode(), *map(str.encode, versions)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
@@ -124,8 +135,8 @@ def _ordered(program: bytes) -> bytes:
     return _GRADIENTS.sub(lambda found: b"\n".join(sorted(re.split(rb"\n(?=[\x0e\x0f])", found[0]))), program)
 
 
-def _in_process(file: pathlib.Path, topology: str, *, timeout_s: float) -> Compiled:
-    command = [sys.executable, "-m", __name__, str(file), topology]
+def _in_process(file: pathlib.Path, topology: str, replicas: int, *, timeout_s: float) -> Compiled:
+    command = [sys.executable, "-m", __name__, str(file), topology, str(replicas)]
     environment = {**os.environ, **_ENVIRONMENT}
     try:
         ended = subprocess.run(command, env=environment, capture_output=True, timeout=timeout_s)
@@ -142,10 +153,10 @@ def _in_process(file: pathlib.Path, topology: str, *, timeout_s: float) -> Compi
 # --- In the process of the compiler: jaxlib's own modules, which have no public interface for this.
 
 
-def _compiled(program: bytes, topology: str) -> Compiled:
+def _compiled(program: bytes, topology: str, replicas: int) -> Compiled:
     began = time.monotonic()
     try:
-        executable = _executable(program, topology)
+        executable = _executable(program, topology, replicas)
     except Exception as error:  # jaxlib raises its own, of no common kind
         text = str(error)
         memory = _MEMORY.search(text)
@@ -160,13 +171,15 @@ def _compiled(program: bytes, topology: str) -> Compiled:
         )
     memory, costs = executable.get_compiled_memory_stats(), executable.cost_analysis()
     costs = costs[0] if isinstance(costs, list | tuple) else costs
+    text = executable.hlo_modules()[0].to_string()
     return Compiled(
         verdict=FITS,
         peak_bytes=float(memory.peak_memory_in_bytes),
         argument_bytes=float(memory.argument_size_in_bytes),
         flops=float(costs.get("flops", 0.0)),
         accessed_bytes=float(costs.get("bytes accessed", 0.0)),
-        cycles=_cycles(executable.hlo_modules()[0].to_string()),
+        collectives=collectives(text),
+        cycles=_cycles(text),
         seconds=time.monotonic() - began,
     )
 
@@ -175,13 +188,14 @@ def _bytes(number: str, unit: str) -> float:
     return float(number) * _UNITS[unit.upper()]
 
 
-def _executable(program: bytes, topology: str):
+def _executable(program: bytes, topology: str, replicas: int):
     mlir, client = import_module("jax._src.interpreters.mlir"), import_module("jax._src.lib").xla_client
     topologies = import_module("jax.experimental.topologies")
     convert, ir = import_module("jaxlib._jax").mlir.hlo_to_stablehlo, import_module("jaxlib.mlir.ir")
-    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices[:1]
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices[:replicas]
     options = client.CompileOptions()
-    options.device_assignment = client.DeviceAssignment.create(np.array([[devices[0].id]]))
+    options.num_replicas = options.executable_build_options.num_replicas = replicas
+    options.device_assignment = client.DeviceAssignment.create(np.array([[each.id] for each in devices]))
     context = mlir.make_ir_context()
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown(context):
@@ -236,6 +250,25 @@ def _donate(module, outputs: Mapping[int, int], ir) -> None:
     main.operation.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in given])
 
 
+_COLLECTIVE = re.compile(
+    r" = (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\("
+)
+_ARRAY = re.compile(r"\b(pred|[subf]+\d+)\[([\d,]*)\]")
+
+
+def collectives(text: str) -> dict[str, int]:
+    """Bytes of what operations with other devices give, by their kind, in an optimised program."""
+    found: dict[str, int] = {}
+    for shapes, kind in _COLLECTIVE.findall(text):
+        found[kind] = found.get(kind, 0) + sum(_array_bytes(*each) for each in _ARRAY.findall(shapes))
+    return found
+
+
+def _array_bytes(dtype: str, shape: str) -> int:
+    bits = 8 if dtype == "pred" else int(re.sub(r"\D", "", dtype))
+    return math.prod(int(each) for each in shape.split(",") if each) * bits // 8
+
+
 _ESTIMATE = re.compile(r'"estimated_cycles":"(\d+)"')
 _OPERATION = re.compile(r'op_name="([^"]*)"')
 _UNNAMED = "other"
@@ -262,4 +295,6 @@ def layer_of(operation: str) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(dataclasses.asdict(_compiled(pathlib.Path(sys.argv[1]).read_bytes(), sys.argv[2]))))
+    _program, _topology, _replicas = sys.argv[1:]
+    _answer = _compiled(pathlib.Path(_program).read_bytes(), _topology, int(_replicas))
+    print(json.dumps(dataclasses.asdict(_answer)))

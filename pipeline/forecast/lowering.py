@@ -3,16 +3,18 @@
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import keras
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.forecast.slice_strategy import SliceStrategy
 from pipeline.report.section import Finding
 from pipeline.training.engine import measures, step
 from pipeline.training.engine.precision import Precision
+from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.experiment import optimizer as optimizer_lib
 from pipeline.training.experiment.config import Experiment
 from pipeline.training.experiment.model import build_model
@@ -43,6 +45,7 @@ class Weighed:
       example: one example's inputs and targets.
       flops: of a training step, for one example; None where they cannot be counted.
       specs: of a batch of one device: names of inputs, then of targets, as `tf.TensorSpec`s of one example.
+      replicas: devices among which a step is divided; each has a batch of its own.
     """
 
     model: keras.Model
@@ -54,7 +57,8 @@ class Weighed:
     layers: tuple[Layer, ...]
     micro_batches: int
     specs: tuple[dict[str, tf.TensorSpec], object]
-    _step: object
+    replicas: int
+    _run: Callable
 
     @property
     def kept(self) -> int:
@@ -68,13 +72,13 @@ class Weighed:
         return -(-batch // self.micro_batches) * sum(each.outputs for each in self.layers)
 
     def program(self, batch: int) -> "Program":
-        """The program of a step over `batch` examples; raises InputError where it has none."""
+        """A device's program of a step over its `batch` examples; raises InputError where it has none."""
         inputs, targets = tf.nest.map_structure(lambda each: _of_batch(each, batch), self.specs)
         flat = tf.nest.flatten((inputs, targets))
 
         @tf.function(jit_compile=True, autograph=False)
         def whole(*given: tf.Tensor) -> tf.Tensor:
-            return self._step(*tf.nest.pack_sequence_as((inputs, targets), given))
+            return self._run(*tf.nest.pack_sequence_as((inputs, targets), given))
 
         try:
             operations = list(_operations(whole.get_concrete_function(*flat).graph))
@@ -95,8 +99,12 @@ class Program:
     findings: tuple[Finding, ...]
 
 
-def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision) -> Weighed:
+def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, replicas: int = 1) -> Weighed:
     """Builds the model and the step of an experiment, as a run would; nothing is trained.
+
+    Args:
+      replicas: devices among which a step is divided. Of several, the program of one can be compiled, with
+        its sums over all, and not run.
 
     Raises:
       InputError: the experiment does not fit the dataset, or its first batch cannot be read.
@@ -104,17 +112,30 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision) -> 
     subject = subject_lib.of_experiment(experiment, dataset)
     specs = _specs(subject)
     keras.utils.clear_session(free_memory=False)
-    model = build_model(
-        experiment.model,
-        schema=subject.schema,
-        inputs=subject.stream.preprocess.inputs,
-        precision=precision,
-        scale=subject.learned,
+    strategy = SliceStrategy(replicas) if replicas > 1 else tf.distribute.get_strategy()
+    with strategy.scope():
+        model = build_model(
+            experiment.model,
+            schema=subject.schema,
+            inputs=subject.stream.preprocess.inputs,
+            precision=precision,
+            scale=subject.learned,
+        )
+        model.optimizer = optimizer_lib.build(
+            experiment.optimizer, model.trainable_variables, total_steps=_SOME_STEPS, precision=precision
+        )
+        averages = step.build_averages(experiment.optimizer.ema, model)
+    adapt_to_replicas(model, replicas=replicas)
+    run = step.train_step(
+        model,
+        model.optimizer,
+        task=subject.objective,
+        global_batch=experiment.data.global_batch,
+        micro_batches=experiment.train.micro_batches,
+        averages=averages,
+        skips=experiment.train.on_bad_step == "skip",
+        spread=subject.objective.unit(subject.learned.spread),
     )
-    model.optimizer = optimizer_lib.build(
-        experiment.optimizer, model.trainable_variables, total_steps=_SOME_STEPS, precision=precision
-    )
-    averages = step.build_averages(experiment.optimizer.ema, model)
     forward, rows = measures.forward_flops(model), subject.schema.group.length if subject.schema.group else 1
     return Weighed(
         model=model,
@@ -126,16 +147,8 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision) -> 
         layers=tuple(dataclasses.replace(each, outputs=each.outputs * rows) for each in _layers(model)),
         micro_batches=experiment.train.micro_batches,
         specs=specs,
-        _step=step.train_step(
-            model,
-            model.optimizer,
-            task=subject.objective,
-            global_batch=experiment.data.global_batch,
-            micro_batches=experiment.train.micro_batches,
-            averages=averages,
-            skips=experiment.train.on_bad_step == "skip",
-            spread=subject.objective.unit(subject.learned.spread),
-        ),
+        replicas=replicas,
+        _run=run if replicas == 1 else lambda *given: strategy.run(run, args=given),
     )
 
 

@@ -120,10 +120,12 @@ def forecast(
     timeout_s: float,
     cache: pathlib.Path | None,
     searches: bool = False,
+    of_slice: Weighed | None = None,
 ) -> Forecast:
     """Runs the stages that depend on the target.
 
     Args:
+      of_slice: the same step, divided among the devices of a TPU slice; None: it is not compiled.
       batch: examples of a device.
       timeout_s: of one compilation.
       cache: folder of earlier answers of the compiler; None: there is none.
@@ -139,8 +141,10 @@ def forecast(
     if not target.accelerator.is_tpu:
         return _by_roofline(weighed, target, batch=batch, noted=noted)
 
-    def compiled_for(lowered: bytes) -> Compiled:
-        return compiler.compile_for(lowered, target.topology, timeout_s=timeout_s, cache=cache)
+    def compiled_for(lowered: bytes, replicas: int = 1) -> Compiled:
+        return compiler.compile_for(
+            lowered, target.topology, timeout_s=timeout_s, cache=cache, replicas=replicas
+        )
 
     try:
         program = weighed.program(batch)
@@ -165,10 +169,14 @@ def forecast(
     if searches and compiled.verdict in (FITS, TOO_LARGE):
         largest = largest_batch(batch, fits)
     available = compiled.limit_bytes or target.accelerator.memory_gb * 1e9
+    done = (noted, lowered, _compilation(weighed, compiled, batch=batch))
+    if of_slice is not None and compiled.verdict == FITS:
+        together = compiled_for(of_slice.program(batch).content, target.devices)
+        done = (*done, _of_slice(of_slice, together, batch=batch))
     return Forecast(
         target=target,
         batch=batch,
-        stages=(noted, lowered, _compilation(weighed, compiled, batch=batch)),
+        stages=done,
         weighed=weighed,
         compiled=compiled,
         used_bytes=compiled.peak_bytes,
@@ -234,6 +242,19 @@ def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
         name="compilation",
         verdict=f"{compiled.verdict}: {compiled.message or 'without a word'}",
         is_good=False,
+    )
+
+
+def _of_slice(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
+    """The same step on all devices of the slice, with the sums over them."""
+    stage = _compilation(weighed, compiled, batch=batch)
+    moved = ", ".join(f"{kind} of {formats.size(size)}" for kind, size in compiled.collectives.items())
+    if compiled.verdict != FITS:
+        return dataclasses.replace(stage, name="data-parallel")
+    return Stage(
+        name="data-parallel",
+        verdict=f"{weighed.replicas} devices compile and fit, after {formats.duration(compiled.seconds)}: "
+        f"{formats.size(compiled.peak_bytes)} each; {moved or 'no operation between them'} a step",
     )
 
 

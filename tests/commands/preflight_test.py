@@ -1,6 +1,7 @@
 """The TPU's compiler itself, where requirements/preflight.txt is installed: its numbers against formulas."""
 
 import importlib.util
+import math
 
 import keras
 import pytest
@@ -56,3 +57,35 @@ def test_a_batch_that_cannot_fit_is_said_with_both_sizes(weighed):
     found = compiler.compile_for(program, "v5e:2x2", timeout_s=600, cache=None)
     assert found.verdict == TOO_LARGE
     assert found.peak_bytes > found.limit_bytes > 15 * 2**30
+
+
+def normalised(numeric: int, outputs: int) -> keras.Model:
+    inputs = keras.Input((numeric,), name="numeric")
+    x = keras.layers.Dense(WIDTH, activation="relu")(inputs)
+    x = keras.layers.BatchNormalization()(x)
+    return keras.Model(inputs, keras.layers.Dense(outputs, dtype="float32")(x))
+
+
+@pytest.mark.parametrize(
+    "topology_devices", [("v5e:2x2", 4), ("v5e:2x4", 8), ("v5e:8x8", 64), ("v5e:16x16", 256)]
+)
+def test_a_slice_sums_each_gradient_and_each_shared_statistic_once(tmp_path, topology_devices):
+    topology, devices = topology_devices
+    config = small_config()
+    config.train.micro_batches, config.optimizer.ema = 1, 0.0
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:normalised"}
+    step = lowering.weigh(
+        parsed(config),
+        write_small_dataset(tmp_path / "tiny"),
+        precision=Precision(policy="mixed_bfloat16", reason="asked for"),
+        replicas=devices,
+    )
+    found = compiler.compile_for(
+        step.program(8).content, topology, timeout_s=600, cache=None, replicas=devices
+    )
+    assert found.verdict == FITS, found.message
+    gradients = sum(math.prod(each.shape) for each in step.model.trainable_variables)
+    # Sums and counts, then squares, of each unit; on the way back, the gradients of both again.
+    statistics = 2 * (2 * WIDTH + WIDTH)
+    assert found.collectives == {"all-reduce": 4 * (gradients + statistics)}

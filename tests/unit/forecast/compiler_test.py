@@ -15,7 +15,7 @@ from pipeline.forecast.compiler import ENDED, FITS, TIMED_OUT, Compiled
 @pytest.fixture
 def program(tmp_path, monkeypatch):
     """Makes a shell script take the place of the compiler's process."""
-    monkeypatch.setattr(compiler, "_key", lambda program, topology: f"{topology}-key")
+    monkeypatch.setattr(compiler, "_key", lambda program, topology, replicas: f"{topology}-key")
 
     def made(script: str) -> None:
         file = tmp_path / "python"
@@ -90,3 +90,13 @@ def test_the_order_of_a_maps_entries_makes_no_other_program():
 )
 def test_an_operation_belongs_to_its_scope(operation, scope):
     assert compiler.layer_of(operation) == scope
+
+
+def test_operations_between_devices_are_counted_by_their_bytes():
+    text = """
+      %all-reduce.1 = f32[256,512]{1,0:T(8,128)} all-reduce(%p), channel_id=1
+      %start = (f32[64]{0}, bf16[3,5]{1,0}) all-reduce-start(%a, %b), channel_id=2
+      %done = (f32[64]{0}, bf16[3,5]{1,0}) all-reduce-done(%start)
+      %gather = s32[] all-gather(%c)
+    """
+    assert compiler.collectives(text) == {"all-reduce": 4 * (256 * 512 + 64) + 2 * 15, "all-gather": 4}
