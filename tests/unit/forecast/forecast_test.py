@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -16,10 +17,12 @@ from pipeline.forecast import lint, lowering, page, stages
 from pipeline.forecast.compiler import FITS, Compiled
 from pipeline.forecast.lowering import Weighed
 from pipeline.forecast.target import targets_of
+from pipeline.report import formats
 from pipeline.training.engine.precision import Precision
 from tests.shared.parsed import parsed
 from tests.shared.small_run import small_config, write_small_dataset
 
+PNG = tf.io.encode_png(tf.zeros([2, 2, 1], tf.uint8)).numpy()
 BFLOAT16 = Precision(policy="mixed_bfloat16", reason="asked for")
 (V5E,) = targets_of(["v5e:2x2"])
 
@@ -37,6 +40,44 @@ class Text(keras.layers.Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         return x + tf.cast(tf.strings.length(tf.strings.as_string(tf.reduce_sum(x))), x.dtype)
+
+
+class Foreign(keras.layers.Layer):
+    """Calls a Python function in each step."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        same = tf.py_function(lambda value: value, [x], x.dtype)
+        return tf.ensure_shape(same, x.shape)
+
+
+class Picture(keras.layers.Layer):
+    """Decodes a picture in each step."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        decoded = tf.io.decode_png(tf.constant(PNG), channels=1)
+        return x + tf.reduce_mean(tf.cast(decoded, x.dtype))
+
+
+class Printed(keras.layers.Layer):
+    """Prints a number in each step."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        tf.print(tf.reduce_sum(x))
+        return x
+
+
+class AsArray(keras.layers.Layer):
+    """Asks NumPy for values of a batch while the step is traced, when there are none."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x + np.asarray(x).mean()
+
+
+class Distinct(keras.layers.Layer):
+    """Keeps the different numbers of a batch."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x + tf.reduce_mean(tf.unique(tf.stop_gradient(tf.reshape(x, [-1])))[0])
 
 
 class Masked(keras.layers.Layer):
@@ -94,7 +135,13 @@ def test_sizes_and_operations_are_those_of_the_formula(plain):
 
 @pytest.mark.parametrize(
     ("layer", "what", "line"),
-    [("Product", "a product of int64 matrices", "tf.matmul"), ("Text", "AsString", "as_string")],
+    [
+        ("Product", "a product of int64 matrices", "tf.matmul"),
+        ("Text", "AsString", "as_string"),
+        ("Foreign", "EagerPyFunc", "py_function"),
+        ("Picture", "DecodePng", "decode_png"),
+        ("Printed", "StringFormat", "tf.print"),
+    ],
 )
 def test_what_does_not_compile_is_named_with_its_line(dataset, layer, what, line):
     source, first = inspect.getsourcelines(getattr(sys.modules[__name__], layer))
@@ -106,9 +153,24 @@ def test_what_does_not_compile_is_named_with_its_line(dataset, layer, what, line
 
 
 def test_results_of_a_size_that_the_data_give_are_noted(dataset, plain):
-    (finding,) = weighed(dataset, "Masked").program(8).findings
-    assert "Where" in finding.text and "in call" in finding.text
+    for layer, operation in (("Masked", "Where"), ("Distinct", "Unique")):
+        (finding,) = weighed(dataset, layer).program(8).findings
+        assert operation in finding.text and "in call" in finding.text
     assert not plain.program(8).findings
+
+
+def test_numpy_in_a_model_is_named_with_the_layer(dataset):
+    with pytest.raises(InputError, match=r"AsArray|as_array"):
+        weighed(dataset, "AsArray").program(8)
+
+
+def test_a_table_that_is_updated_whole_is_noted():
+    ids = keras.Input((1,), dtype="int32", name="ids")
+    rows = 10_000_000
+    table = keras.layers.Embedding(rows, 16, name="items_embedding", embeddings_initializer="zeros")
+    model = keras.Model(ids, keras.layers.Dense(1)(keras.layers.Flatten()(table(ids))))
+    (finding,) = lint._tables(model)
+    assert "items_embedding" in finding.text and formats.size(4 * rows * 16) in finding.text
 
 
 def test_padding_is_counted(plain):
