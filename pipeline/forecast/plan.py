@@ -10,7 +10,7 @@ import datetime
 import json
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.base import accelerators, files
 from pipeline.base.errors import InputError, did_you_mean
@@ -26,6 +26,7 @@ from pipeline.report.section import Figure, Note, Section, Table
 _KEYS = ("as_of", "chip_hour", "currency")
 _EXAMPLE = '{"as_of": "2026-11-01", "currency": "USD", "chip_hour": {"v5e": 1.2}}'
 _OLD_DAYS = 90
+_TOUCHING = 14.0  # pixels: the height of a name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -195,6 +196,7 @@ def _chart(plans: Sequence[Planned], currency: str) -> Figure | None:
     drawing = axes.svg(
         axes.frame(x_title="hours of the run", y_title=currency),
         *(_line(axes, each) for each in drawn),
+        *_names(axes, drawn),
         label="Time of the run against its cost",
     )
     return Figure(
@@ -203,12 +205,22 @@ def _chart(plans: Sequence[Planned], currency: str) -> Figure | None:
 
 
 def _line(axes: Axes, plan: Planned) -> Markup:
-    end = (plan.run_h[1], plan.cost[1])
     return join(
         tag("path", d=axes.path(plan.run_h, plan.cost), class_="line first"),
         tag("path", d=axes.dots(plan.run_h, plan.cost), class_="dots first"),
-        text(f"{plan.name}, {plan.batch}", x=axes.x(end[0]) + 8, y=axes.y(end[1]) + 4, style="start"),
     )
+
+
+def _names(axes: Axes, plans: Sequence[Planned]) -> Iterator[Markup]:
+    """The names beside the ends of the lines; runs that end at one place have one name, with their batches."""
+    at: dict[tuple[str, int, int], list[Planned]] = {}
+    for each in plans:
+        x, y = axes.x(each.run_h[1]), axes.y(each.cost[1])
+        at.setdefault((each.name, round(x / _TOUCHING), round(y / _TOUCHING)), []).append(each)
+    for (name, _, _), group in at.items():
+        batches = ", ".join(formats.count(each.batch) for each in group)
+        x, y = axes.x(group[0].run_h[1]), axes.y(group[0].cost[1])
+        yield text(f"{name}: {batches}", x=x + 8, y=y + 4, style="start")
 
 
 def _pair(plan: Planned, pair: tuple[float, float], write, *, word: str = "at least", order: int = 1) -> str:
