@@ -159,7 +159,7 @@ def main(argv: Sequence[str]) -> int:
             searches=_FIND_MAX_BATCH.value,
             of_slice=divided.get((_policy(each), each.devices)) if each.topology else None,
         )
-        if certificate and forecast.band:
+        if certificate:
             fed = host_feed.of_hosts(certificate, each, forecast.band, batch=batch)
             forecast = dataclasses.replace(forecast, stages=(*forecast.stages, fed))
         found.append(forecast)
@@ -172,7 +172,16 @@ def main(argv: Sequence[str]) -> int:
         prices=prices,
     )
     top = page.head(found, rehearsal)
-    sections = [plan.section(plans, prices, today=datetime.date.today())] if plans else []
+    planned = {each.name for each in plans}
+    sections = [
+        plan.section(
+            plans,
+            prices,
+            examples=_examples(experiment, dataset),
+            without=[each.name for each in targets if each.name not in planned],
+            today=datetime.date.today(),
+        )
+    ]
     print(terminal.render([top, *sections]))
     if _HTML.value:
         files.write_bytes(_HTML.value, html.page(top, [*sections, *map(page.section, found)]).encode())
@@ -219,10 +228,14 @@ def _batch(global_batch: int, target: target_lib.Target) -> int:
         raise InputError(
             f"--target={target.name}",
             received=f"{target.devices} devices for a batch of {global_batch}",
-            expected="devices that divide config.global_batch",
-            action=f"For example --config.global_batch={max(1, batch) * target.devices}.",
+            expected="a global batch that the devices divide",
+            action=f"For example {_named_batch()}={max(1, batch) * target.devices}.",
         )
     return batch
+
+
+def _named_batch() -> str:
+    return "--batch" if _BATCH.value else "--config.global_batch"
 
 
 def _cache() -> pathlib.Path | None:

@@ -52,7 +52,8 @@ _LEAST_LENGTH, _MOST_LENGTH = 32, 512  # of the words of a text that a model get
 _BUCKETS = 1 << 16  # of its words and pairs: 10,000 short texts have some 20,000 and 100,000
 # Where a dataset has nothing but texts: runs of so many characters, words between those of a pair, and
 # buckets for all of these: 10,000 short texts have some 400,000, and in fewer buckets they learned less.
-_RUNS, _GAP, _MANY_BUCKETS = (3, 6), 2, 1 << 21
+# So each row gets 128 buckets, within these bounds.
+_RUNS, _GAP, _MANY_BUCKETS, _BUCKETS_A_ROW = (3, 6), 2, 1 << 21, 128
 # `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
 _OWNERS = "user|customer|client|account|order|item|product|store|session|device|member|patient|passenger"
 _ID_NAME = re.compile(
@@ -190,16 +191,21 @@ def _text(profile: ColumnProfile) -> Text | None:
     return Text(**common_fields(profile), length=length, buckets=_BUCKETS, words="lower_case", pairs=True)
 
 
-def with_runs(features: Sequence[Feature]) -> list[Feature]:
+def with_runs(features: Sequence[Feature], *, rows: int) -> list[Feature]:
     """Returns the features, with runs of characters and distant pairs where all inputs are texts.
 
     There is nothing else to learn from, and pipeline/configs/text.py learns from them.
+
+    Args:
+      rows: of the table, as far as it was read.
     """
     inputs = [each for each in features if not isinstance(each, Label)]
     if not all(isinstance(each, Text) for each in inputs):
         return list(features)
+    wanted = 1 << (max(1, _BUCKETS_A_ROW * rows) - 1).bit_length()
+    buckets = min(max(wanted, _BUCKETS), _MANY_BUCKETS)
     return [
-        dataclasses.replace(each, gap=_GAP, characters=_RUNS, buckets=_MANY_BUCKETS)
+        dataclasses.replace(each, gap=_GAP, characters=_RUNS, buckets=buckets)
         if isinstance(each, Text)
         else each
         for each in features

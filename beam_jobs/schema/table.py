@@ -97,7 +97,7 @@ def propose(
     _check_not_empty(features, ignored)
     for value in _absent(profiles, [*missing, *not_missing]):
         review.append(f"{value!r} of --missing or --not_missing is in no column.")
-    features = _with_names(with_runs(features))
+    features = _with_names(with_runs(features, rows=max((each.rows for each in profiles), default=0)))
     review += [f"'{column}' is ignored: {reason}." for column, reason in ignored.items()]
     if len(labels) > 1:
         about_label.append(_together(proposed))
@@ -154,8 +154,10 @@ def _grouping(profile: ColumnProfile) -> Group:
 def _group_remarks(profile: ColumnProfile) -> Iterator[str]:
     sizes = sorted(rows for key, rows in profile.counts.items() if key)
     longest, middle = max(sizes, default=1), sizes[len(sizes) // 2] if sizes else 1
+    # The counts hold only so many keys, and `distinct` leaves out words such as NA, which are keys here.
+    groups = max(len(sizes), profile.distinct)
     yield (
-        f"'{profile.name}': {profile.distinct:,} groups, of {middle:,} rows in the middle and up to "
+        f"'{profile.name}': {groups:,} groups, of {middle:,} rows in the middle and up to "
         f"{longest:,}, which is the 'length' of each record. Shorter groups are filled up. Rows beyond it "
         "are rejected."
     )

@@ -11,7 +11,7 @@ from pipeline.report.section import Finding
 KEPT_FREE = 0.4
 
 
-def of_hosts(certificate: Certificate, target: Target, band: Band, *, batch: int) -> Stage:
+def of_hosts(certificate: Certificate, target: Target, band: Band | None, *, batch: int) -> Stage:
     """The verdict on the feed of a target.
 
     It is bad where the hosts surely deliver less than the slowest step wants, and a note where that depends
@@ -19,9 +19,16 @@ def of_hosts(certificate: Certificate, target: Target, band: Band, *, batch: int
 
     Args:
       certificate: measured on this host, which is taken for the only one.
-      band: of a step. Where its ends are equal, it is known only how short a step can be.
+      band: of a step. Where its ends are equal, it is known only how short a step can be; None: nothing is.
       batch: examples of a device.
     """
+    if band is None:
+        rate = formats.count(certificate.measured.examples_per_s)
+        return Stage(
+            name="feed",
+            verdict=f"this host gives {rate} examples/s; the time of a step is not known",
+            is_good=None,
+        )
     fast, slow = (batch * target.devices / seconds for seconds in (band.low, band.high))
     is_bounded = band.low < band.high
     wanted = (
@@ -53,11 +60,13 @@ def of_hosts(certificate: Certificate, target: Target, band: Band, *, batch: int
     )
 
 
-def rate_of_hosts(certificate: Certificate, target: Target) -> float | None:
-    """Examples a second that all hosts of a target are expected to give; None where they are not known."""
+def rate_of_hosts(certificate: Certificate, target: Target) -> float:
+    """Examples a second that all hosts of a target are expected to give; where these are not known, what
+    this host gives.
+    """
     hosts = hosts_of(target.generation, target.chips)
     if hosts is None or hosts.host_cores is None:
-        return None
+        return certificate.measured.examples_per_s
     return hosts.hosts * certificate.scaling.rate(int((1 - KEPT_FREE) * hosts.host_cores), EXPECTED)
 
 

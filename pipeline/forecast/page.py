@@ -6,7 +6,7 @@ from pipeline.forecast.stages import Band, Forecast, Stage, by_layer
 from pipeline.report import formats
 from pipeline.report.section import Facts, Note, Section, Table
 
-ESTIMATE = "The compiler's estimate and the roofline, not measured: nothing ran on this hardware."
+ESTIMATE = "Estimates of a TPU's compiler, and bounds from peaks: nothing ran on this hardware."
 _LAYERS = 8
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipeline.base import accelerators, files
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.feed.certificate import Certificate
+from pipeline.feed.scaling import hosts_of
 from pipeline.forecast import page
 from pipeline.forecast.host_feed import rate_of_hosts
 from pipeline.forecast.stages import Forecast
@@ -69,7 +70,7 @@ class Planned:
     """A run on one target; each pair goes from the shorter to the longer step of the band.
 
     Attributes:
-      is_fed: whether the band limits the rate, and not what the hosts are expected to deliver.
+      is_fed: whether the band limits the rate, and not what `hosts` are expected to deliver.
       is_bounded: whether the second of a pair bounds it; otherwise nothing is known but the first.
       epoch_h, run_h: hours.
       cost: of the run; None where the price is not known.
@@ -78,6 +79,7 @@ class Planned:
     name: str
     batch: int
     rate: tuple[float, float]
+    hosts: str
     is_fed: bool
     is_bounded: bool
     epoch_h: tuple[float, float]
@@ -117,8 +119,7 @@ def _planned(
 ) -> Planned:
     target, band = forecast.target, forecast.band
     batch = forecast.batch * target.devices
-    fed = rate_of_hosts(certificate, target) if certificate else None
-    most = math.inf if fed is None else fed
+    most = rate_of_hosts(certificate, target) if certificate else math.inf
     rate = (min(batch / band.low, most), min(batch / band.high, most))
     run_h = tuple(examples / each / 3600 for each in rate)
     price = prices.chip_hour.get(target.generation) if prices else None
@@ -126,6 +127,7 @@ def _planned(
         name=target.name,
         batch=batch,
         rate=rate,
+        hosts="the hosts' feed" if hosts_of(target.generation, target.chips) else "this host's feed",
         is_fed=most >= batch / band.low,
         is_bounded=band.low < band.high,
         epoch_h=tuple(rows / each / 3600 for each in rate),
@@ -134,10 +136,21 @@ def _planned(
     )
 
 
-def section(plans: Sequence[Planned], prices: Prices | None, *, today: datetime.date) -> Section:
+def section(
+    plans: Sequence[Planned],
+    prices: Prices | None,
+    *,
+    examples: int,
+    without: Sequence[str],
+    today: datetime.date,
+) -> Section:
     """A row for each run, the cheapest first, and a chart of time against cost; without prices, the fastest.
 
     Runs of which only a bound is known come last.
+
+    Args:
+      examples: of the whole run.
+      without: targets whose time is not known, or for which the step is too large.
     """
     ranked = sorted(
         plans, key=lambda each: (not each.is_bounded, not each.cost, (each.cost or each.run_h)[0])
@@ -150,8 +163,11 @@ def section(plans: Sequence[Planned], prices: Prices | None, *, today: datetime.
             _pair(each, each.rate, formats.count, word="at most", order=-1),
             _pair(each, each.epoch_h, _hours),
             _pair(each, each.run_h, _hours),
-            *(_pair(each, cost, _money) if cost else "" for cost in (each.epoch_cost, each.cost)),
-            "" if each.is_fed else "the hosts' feed limits it",
+            *(
+                _pair(each, cost, _money) if cost else ("no price" if prices else "")
+                for cost in (each.epoch_cost, each.cost)
+            ),
+            "" if each.is_fed else f"{each.hosts} limits it",
         ]
         for each in ranked
     ]
@@ -161,7 +177,8 @@ def section(plans: Sequence[Planned], prices: Prices | None, *, today: datetime.
         title="Plan",
         parts=[
             Table(header=header, rows=rows, numbers={1}),
-            Note(text=_note(prices, today)),
+            Note(text=f"The run is {formats.count(examples)} examples. {_note(prices, today)}"),
+            Note(text=f"No plan for {', '.join(without)}: see above.") if without else None,
             _chart(ranked, currency) if prices else None,
         ],
     )
@@ -178,6 +195,8 @@ def _note(prices: Prices | None, today: datetime.date) -> str:
         return f"--prices=FILE adds costs: {_EXAMPLE}. No price is known here; read your provider's."
     said = f"Prices of a chip's hour as of {prices.as_of}, from your file."
     days = (today - prices.as_of).days
+    if days < 0:
+        return f"{said} That day is in the future."
     return f"{said} They are {days} days old: look whether they still hold." if days > _OLD_DAYS else said
 
 

@@ -28,6 +28,7 @@ _REHEARSED = 2  # steps
 _EXAMPLES = 16  # of each: a processor takes long for what a slice takes at once
 _RESERVE = 0.9  # of a GPU's memory that a program may take: the rest is the driver's and its libraries'
 _LARGEST = 1 << 20  # examples of a device, in a search
+_SHORTEST = 1e-5  # seconds of products that say something of a GPU's step: starting one kernel takes as long
 _GRAIN = 8  # a search looks at multiples of it
 
 
@@ -305,6 +306,7 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
     fits = used <= available
     # What of the memory's traffic is left after fusion is not known: arithmetic alone is a bound.
     least = (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
+    is_told = least >= _SHORTEST
     verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"
     stage = Stage(
         name="memory",
@@ -312,6 +314,12 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
         is_good=True if fits else None,
         findings=() if fits else tuple(breakdown(weighed, batch=batch)),
     )
+    if not is_told:
+        finding = Finding(
+            text="The model's products would take "
+            f"{least / 1e-6:.2g} µs at the peak: launching and memory take longer, and no time is forecast."
+        )
+        noted = dataclasses.replace(noted, is_good=None, findings=(*noted.findings, finding))
     return Forecast(
         target=target,
         batch=batch,
@@ -319,7 +327,7 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
         weighed=weighed,
         used_bytes=used,
         available_bytes=available,
-        band=Band(low=least, high=least) if least else None,
+        band=Band(low=least, high=least) if is_told else None,
     )
 
 

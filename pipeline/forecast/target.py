@@ -37,7 +37,7 @@ class Target:
 
 def targets_of(names: Sequence[str]) -> tuple[Target, ...]:
     """The targets of a flag, each once; raises InputError where one is not known or has another form."""
-    return tuple(_target(name.strip()) for name in dict.fromkeys(names))
+    return tuple(_target(name) for name in dict.fromkeys(name.strip().lower() for name in names))
 
 
 def _target(text: str) -> Target:

@@ -98,6 +98,15 @@ def test_hosts_that_deliver_less_limit_the_plan():
     assert not limited.is_fed and limited.cost is None
 
 
+def test_hosts_that_are_not_known_give_what_this_one_does():
+    (limited,) = plan.planned(
+        [forecast(H100, low=1e-4, high=1e-4)], rows=1, examples=1, certificate=certificate(), prices=None
+    )
+    assert limited.rate == (RATE, RATE) and limited.hosts == "this host's feed"
+    stage = host_feed.of_hosts(certificate(), H100, None, batch=1)
+    assert "40,000 examples/s" in stage.verdict and stage.is_good is None
+
+
 def test_what_does_not_fit_is_not_planned():
     large = dataclasses.replace(forecast(V5E, low=1.0, high=2.0), used_bytes=2.0)
     assert plan.planned([large], rows=1, examples=1, certificate=None, prices=None) == []
@@ -106,12 +115,15 @@ def test_what_does_not_fit_is_not_planned():
 def test_a_section_has_the_cheapest_first_and_old_prices_are_told():
     runs = [forecast(V5E, low=0.01, high=0.02), forecast(V5E, low=0.001, high=0.002)]
     plans = plan.planned(runs, rows=36_000, examples=3_600_000, certificate=None, prices=PRICES)
-    section = plan.section(plans, PRICES, today=TODAY + datetime.timedelta(days=100))
+    of_run = {"examples": 3_600_000, "without": ["l4:1"]}
+    section = plan.section(plans, PRICES, today=TODAY + datetime.timedelta(days=100), **of_run)
     shown = terminal.render([section])
     assert shown.index("400,000 to 800,000") < shown.index("40,000 to 80,000")
-    assert "127 days old" in shown
+    assert "127 days old" in shown and "3,600,000 examples" in shown and "No plan for l4:1" in shown
+    early = dataclasses.replace(PRICES, as_of=TODAY + datetime.timedelta(days=1))
+    assert "in the future" in terminal.render([plan.section(plans, early, today=TODAY, **of_run)])
     assert "Time against cost" in html.page(section, [])
-    assert "--prices=FILE" in terminal.render([plan.section(plans, None, today=TODAY)])
+    assert "--prices=FILE" in terminal.render([plan.section(plans, None, today=TODAY, **of_run)])
 
 
 GOOD = {"as_of": "2026-11-01", "currency": "USD", "chip_hour": {"v5e": 1.2}}

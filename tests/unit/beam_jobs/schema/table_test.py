@@ -149,7 +149,7 @@ def test_runs_of_characters_are_proposed_where_all_inputs_are_texts():
     text, label = profile(*sentences, name="c"), profile(*["a", "b"] * 15, name="y")
     number = profile(*(f"{each / 7:.3f}" for each in range(30)), name="n")
     alone = propose([text, label], name="t", label="y").schema["c"]
-    assert (alone.gap, alone.characters, alone.buckets) == (2, (3, 6), 1 << 21)
+    assert (alone.gap, alone.characters, alone.buckets) == (2, (3, 6), 1 << 16)
     beside = propose([text, number, label], name="t", label="y").schema["c"]
     assert (beside.gap, beside.characters, beside.buckets) == (0, (), 1 << 16)
 

@@ -81,6 +81,12 @@ def test_the_rows_decide(rows, batch, length, every):
     }
 
 
+@pytest.mark.parametrize(("rows", "epochs"), [(4_999, 10), (5_000, 30), (100_000, 30), (100_001, 10)])
+def test_the_network_for_tables_sees_many_rows_more_often(rows, epochs):
+    values = {**base.by_rules().to_dict(), "model": {"name": "tabular", "members": 0}}
+    assert defaults.by_rows(values, rows=rows, is_validated=True)["train.epochs"] == epochs
+
+
 @pytest.mark.parametrize(
     ("given", "left"),
     [
