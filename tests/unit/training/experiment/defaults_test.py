@@ -81,10 +81,22 @@ def test_the_rows_decide(rows, batch, length, every):
     }
 
 
-@pytest.mark.parametrize(("rows", "epochs"), [(4_999, 10), (5_000, 30), (100_000, 30), (100_001, 10)])
-def test_the_network_for_tables_sees_many_rows_more_often(rows, epochs):
+@pytest.mark.parametrize(
+    ("rows", "epochs", "steps"),
+    [
+        (1_999, 10, 1_000),
+        (2_000, 10, 2_000),
+        (4_999, 10, 2_000),
+        (5_000, 30, 2_000),
+        (31_000, 30, None),
+        (100_000, 30, None),
+        (100_001, 10, None),
+    ],
+)
+def test_the_network_for_tables_sees_many_rows_more_often(rows, epochs, steps):
     values = {**base.by_rules().to_dict(), "model": {"name": "tabular", "members": 0}}
-    assert defaults.by_rows(values, rows=rows, is_validated=True)["train.epochs"] == epochs
+    decided = defaults.by_rows(values, rows=rows, is_validated=True)
+    assert (decided["train.epochs"], decided.get("train.steps")) == (epochs, steps)
 
 
 @pytest.mark.parametrize(
