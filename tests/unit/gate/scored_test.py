@@ -24,10 +24,12 @@ SETS = {
 TARGETS = {**SETS, "task": "multitarget", "labels": np.arange(6.0).reshape(3, 2)}
 
 
-def test_every_task_can_be_judged_but_those_of_tokens_and_of_items():
-    assert set(METRICS) == set(LABEL_TASKS) - {"next_token", "retrieval"}
-    with pytest.raises(InputError, match=r"received 'next_token'; expected one of binary, multiclass"):
-        Scored(**{**GOOD, "task": "next_token"})
+def test_every_task_can_be_judged_but_those_of_tokens_of_items_and_of_groups():
+    refused = {"next_token", "ranking", "retrieval"}
+    assert set(METRICS) == set(LABEL_TASKS) - refused
+    for task in refused:
+        with pytest.raises(InputError, match=rf"received '{task}'; expected one of binary, multiclass"):
+            Scored(**{**GOOD, "task": task})
 
 
 @pytest.mark.parametrize("good", [GOOD, VALUES, MANY, SETS, TARGETS])
