@@ -13,15 +13,14 @@ Hardware: any. Duration: about 4 minutes of CPU time. Needs 100 MB in --scratch.
 import json
 import pathlib
 import statistics
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 
 import keras
 from absl import app, flags
 
-from pipeline.base.errors import FailedError, InputError, answers_bad_input
+from benchmarks.commands import run_python
+from pipeline.base.errors import InputError, answers_bad_input
 from pipeline.configs import mnist_resnet
 from pipeline.data.dataset import window
 from pipeline.data.schema import schema as schema_lib
@@ -36,7 +35,6 @@ _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for datasets and runs
 _SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds of each way.")
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
 
-_ROOT = pathlib.Path(__file__).parents[1]
 _BACKBONE, _HEAD = ("conv2d*", "group_normalization*"), ("logits/*",)
 _STEPS, _FROZEN_STEPS = 300, 100  # of 50 images: 30 epochs, of which 10
 
@@ -114,7 +112,7 @@ def _dataset(
     )
     schema_lib.save(Schema(name=f"mnist_{digits[0]}", features=(image, label)), folder / "schema.json")
     inputs = (f"--input={split}={folder}/{split}" for split in ("train", "test"))
-    _run(
+    run_python(
         "-m",
         "beam_jobs.convert",
         "--format=images",
@@ -135,17 +133,6 @@ def _extract(images: tarfile.TarFile, folder: pathlib.Path, wanted: dict[tuple[s
     for key, some in members.items():
         chosen = sorted(some, key=lambda member: int(pathlib.Path(member.name).stem))[: wanted[key]]
         images.extractall(folder, chosen, filter="data")
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run([sys.executable, *command], cwd=_ROOT, text=True, capture_output=True, check=False)
-    if done.returncode:
-        raise FailedError(
-            f"python {' '.join(command)}",
-            received=(done.stderr.strip().splitlines() or ["nothing"])[-1],
-            expected="a command that succeeds",
-            action="Run it by itself.",
-        )
 
 
 def _table(found: dict[str, list[float]]) -> list[str]:

@@ -21,15 +21,14 @@ import importlib.util
 import itertools
 import json
 import pathlib
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 from absl import app, flags
 
-from pipeline.base.errors import FailedError, answers_bad_input
+from benchmarks.commands import markdown, run_python
+from pipeline.base.errors import answers_bad_input
 from pipeline.configs import ranking
 from pipeline.data.dataset import window
 from pipeline.data.schema.feature_types import PADDING, Label
@@ -48,7 +47,7 @@ _LOSSES = flags.DEFINE_list(
     "Values of config.loss.name; empty: the task's own.",
 )
 
-_ROOT = pathlib.Path(__file__).parents[1]
+_METRICS = ("ndcg_at_10", "ndcg_at_1", "mrr")
 _NUMBERS, _KINDS = 10, 12
 _COLUMNS = ("query", *(f"x{each}" for each in range(_NUMBERS)), "kind", "relevance")
 _LABEL = Label(name="relevance", task="ranking")
@@ -122,7 +121,7 @@ def metrics(split: Split, scores: np.ndarray) -> dict[str, float]:
     accumulator = task_of(_LABEL).accumulator(_LABEL)
     accumulator.update(labels, padded)
     found = accumulator.result()
-    return {key: found[key] for key in ("ndcg_at_10", "ndcg_at_1", "mrr")}
+    return {key: found[key] for key in _METRICS}
 
 
 @answers_bad_input
@@ -138,7 +137,7 @@ def main(argv: Sequence[str]) -> None:
         for loss in _LOSSES.value:
             title = f"{name}, {loss.rpartition(':')[2] or 'ranking'}"
             found[title] = _trained(dataset, scratch / "runs" / title, loss)
-        print("\n".join(_table(found)), flush=True)
+        print(markdown(found, _METRICS), flush=True)
     if _JSON.value:
         pathlib.Path(_JSON.value).write_text(json.dumps(found, indent=2))
 
@@ -196,7 +195,7 @@ def _trained(dataset: pathlib.Path, workdir: pathlib.Path, loss: str) -> dict[st
         strategy="one_device",
     )
     found = run.train(request)
-    return {key: found[key] for key in ("ndcg_at_10", "ndcg_at_1", "mrr")}
+    return {key: found[key] for key in _METRICS}
 
 
 def _dataset(splits: Mapping[str, Split], folder: pathlib.Path) -> pathlib.Path:
@@ -216,30 +215,11 @@ def _dataset(splits: Mapping[str, Split], folder: pathlib.Path) -> pathlib.Path:
             )
     inputs = [f"--input={name}={folder}/{name}.csv" for name in splits]
     label = ("--label=relevance", "--group=query")
-    _run("beam_jobs.infer_schema", *inputs, *label, f"--output={schema}", "--overwrite")
-    _run("beam_jobs.convert", *inputs, f"--schema={schema}", f"--output={output}", "--layout=blocks")
-    return output
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=_ROOT, text=True, capture_output=True, check=False
+    run_python("-m", "beam_jobs.infer_schema", *inputs, *label, f"--output={schema}", "--overwrite")
+    run_python(
+        "-m", "beam_jobs.convert", *inputs, f"--schema={schema}", f"--output={output}", "--layout=blocks"
     )
-    if done.returncode:
-        raise FailedError(
-            f"python -m {' '.join(command)}",
-            received=(done.stderr.strip().splitlines() or ["nothing"])[-1],
-            expected="a command that succeeds",
-            action="Run it by itself.",
-        )
-
-
-def _table(found: Mapping[str, Mapping[str, float]]) -> list[str]:
-    columns = ("ndcg_at_10", "ndcg_at_1", "mrr")
-    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    for name, numbers in found.items():
-        lines.append(f"| {name} | {' | '.join(f'{numbers[key]:.4f}' for key in columns)} |")
-    return lines
+    return output
 
 
 if __name__ == "__main__":

@@ -18,15 +18,14 @@ What is done is not done again. Hardware: any. Duration: 2 to 3 minutes of CPU t
 import dataclasses
 import json
 import pathlib
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 from absl import app, flags
 
-from pipeline.base.errors import FailedError, answers_bad_input
+from benchmarks.commands import markdown, run_python
+from pipeline.base.errors import answers_bad_input
 from pipeline.configs import retrieval
 from pipeline.data.dataset import window
 from pipeline.training.experiment.config import as_json, parse
@@ -38,7 +37,6 @@ from pipeline.training.run.request import Request
 _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for datasets and runs.", required=True)
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
 
-_ROOT = pathlib.Path(__file__).parents[1]
 _USERS, _ITEMS, _FACTORS, _OFTEN = 300, 1000, 6, 30
 _CHAIN, _SUCCESSORS, _LENGTH = 100, 20, 6
 _ROWS = {"train": 60_000, "validation": 2_000, "test": 5_000}
@@ -119,7 +117,7 @@ def main(argv: Sequence[str]) -> None:
         metrics = _trained(dataset, scratch / "runs" / f"sequences {name}", options)
         found[f"sequences, {name}"] = metrics
         print(f"sequences, {name}: {metrics}", flush=True)
-    print("\n".join(_table(found)))
+    print(markdown(found, ("recall@1", "recall@10", "slope")))
     if _JSON.value:
         pathlib.Path(_JSON.value).write_text(json.dumps(found, indent=2))
 
@@ -174,31 +172,11 @@ def _dataset(drawn: Drawn, folder: pathlib.Path) -> pathlib.Path:
         (folder / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     inputs = [f"--input={split}={folder}/{split}.jsonl" for split in drawn.rows]
     label = ("--label=item", "--task=retrieval")
-    _run("beam_jobs.infer_schema", *inputs, *label, f"--output={schema}", "--overwrite")
-    _run("beam_jobs.convert", *inputs, f"--schema={schema}", f"--output={output}", "--layout=blocks")
-    return output
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=_ROOT, text=True, capture_output=True, check=False
+    run_python("-m", "beam_jobs.infer_schema", *inputs, *label, f"--output={schema}", "--overwrite")
+    run_python(
+        "-m", "beam_jobs.convert", *inputs, f"--schema={schema}", f"--output={output}", "--layout=blocks"
     )
-    if done.returncode:
-        raise FailedError(
-            f"python -m {' '.join(command)}",
-            received=(done.stderr.strip().splitlines() or ["nothing"])[-1],
-            expected="a command that succeeds",
-            action="Run it by itself.",
-        )
-
-
-def _table(found: Mapping[str, Mapping[str, float]]) -> list[str]:
-    columns = ("recall@1", "recall@10", "slope")
-    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    for name, numbers in found.items():
-        each = (f"{numbers[key]:.4f}" if key in numbers else "" for key in columns)
-        lines.append(f"| {name} | {' | '.join(each)} |")
-    return lines
+    return output
 
 
 if __name__ == "__main__":

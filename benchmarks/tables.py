@@ -12,15 +12,15 @@ results, as .md. Exit code 1 where a mean misses a target: gradient boosting −
 Hardware: any. Duration: 40 CPU seconds a small table and split, some minutes for the three large ones.
 """
 
-import json
+import functools
 import os
 import pathlib
 from collections.abc import Sequence
 
 from absl import app, flags
 
-from benchmarks.tabular.comparison import RefusedError, markdown, measure, summary
-from benchmarks.tabular.sets import MissingDataError, sets
+from benchmarks.tabular.comparison import markdown, measure, measured, summary
+from benchmarks.tabular.sets import sets
 
 _RESULTS = flags.DEFINE_string(
     "results", "build/benchmark/tables.jsonl", "File of the figures, one line a run."
@@ -33,29 +33,10 @@ _FLAGS = flags.DEFINE_list("train_flags", [], "Flags for train besides the confi
 
 def main(argv: Sequence[str]) -> int:
     del argv
-    results = pathlib.Path(_RESULTS.value)
-    results.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    done = {(line["set"], line["split"]) for line in lines}
+    results, data = pathlib.Path(_RESULTS.value), pathlib.Path(_DATA.value)
     chosen = [table for table in sets() if not _SETS.value or table.name in _SETS.value]
-    for table in chosen:
-        for split in range(_SPLITS.value):
-            if (table.name, split) in done:
-                continue
-            try:
-                line = measure(table, split, data=pathlib.Path(_DATA.value), flags_of_train=_FLAGS.value)
-            except MissingDataError as error:
-                print(f"{table.name} is left out: {error}", flush=True)
-                break
-            except RefusedError as error:
-                print(f"{table.name}, split {split}: {error}", flush=True)
-                continue
-            lines.append(line)
-            with results.open("a") as file:
-                file.write(f"{json.dumps(line)}\n")
-            print(json.dumps(line), flush=True)
-    names = {table.name for table in chosen}
-    rows = list(summary([line for line in lines if line["set"] in names]))
+    measure_one = functools.partial(measure, data=data, flags_of_train=_FLAGS.value)
+    rows = list(summary(measured(chosen, results, splits=_SPLITS.value, measure_one=measure_one)))
     table_text = markdown(rows)
     results.with_suffix(".md").write_text(table_text)
     print(table_text)

@@ -11,7 +11,7 @@ is below it.
 Hardware: any. Duration: a minute or two a split.
 """
 
-import json
+import functools
 import os
 import pathlib
 import statistics
@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 
 from absl import app, flags
 
-from benchmarks.tabular.comparison import measure
-from benchmarks.tabular.sets import MissingDataError, text_sets
+from benchmarks.tabular.comparison import measure, measured
+from benchmarks.tabular.sets import text_sets
 
 _RESULTS = flags.DEFINE_string(
     "results", "build/benchmark/texts.jsonl", "File of the figures, one line a run."
@@ -33,32 +33,12 @@ _FLAGS = flags.DEFINE_list("train_flags", [], "Flags for train besides the confi
 
 def main(argv: Sequence[str]) -> int:
     del argv
-    results = pathlib.Path(_RESULTS.value)
-    results.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    done = {(line["set"], line["split"]) for line in lines}
-    for table in text_sets():
-        if _SETS.value and table.name not in _SETS.value:
-            continue
-        for split in range(_SPLITS.value):
-            if (table.name, split) in done:
-                continue
-            try:
-                line = measure(
-                    table,
-                    split,
-                    data=pathlib.Path(_DATA.value),
-                    flags_of_train=_FLAGS.value,
-                    config="text",
-                    metric="accuracy",
-                )
-            except MissingDataError as error:
-                print(f"{table.name} is left out: {error}", flush=True)
-                break
-            lines.append(line)
-            with results.open("a") as file:
-                file.write(f"{json.dumps(line)}\n")
-            print(json.dumps(line), flush=True)
+    results, data = pathlib.Path(_RESULTS.value), pathlib.Path(_DATA.value)
+    chosen = [table for table in text_sets() if not _SETS.value or table.name in _SETS.value]
+    measure_one = functools.partial(
+        measure, data=data, flags_of_train=_FLAGS.value, config="text", metric="accuracy"
+    )
+    lines = measured(chosen, results, splits=_SPLITS.value, measure_one=measure_one)
     means = {name: _means(name, lines) for name in dict.fromkeys(line["set"] for line in lines)}
     text = _markdown(lines, means)
     results.with_suffix(".md").write_text(text)

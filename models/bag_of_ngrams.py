@@ -15,7 +15,7 @@ from types import MappingProxyType
 import keras
 
 from models.embedding import OffsetEmbedding
-from models.wide_deep import linear_of_ids
+from models.wide_deep import linear_of_ids, linear_of_numbers
 
 
 def bag_of_ngrams(
@@ -48,10 +48,7 @@ def bag_of_ngrams(
     inputs, linear = [], []
     if numeric:
         inputs.append(keras.Input((numeric,), dtype="float32", name="numeric"))
-        dense = keras.layers.Dense(
-            outputs, dtype="float32", use_bias=False, kernel_initializer="zeros", name="linear_numbers"
-        )
-        linear.append(dense(inputs[-1]))
+        linear.append(linear_of_numbers(inputs[-1], outputs))
     if cardinalities:
         inputs.append(keras.Input((len(cardinalities),), dtype="int32", name="categories"))
         linear.append(linear_of_ids(inputs[-1], cardinalities, outputs, name="linear_ids"))

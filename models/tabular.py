@@ -16,7 +16,7 @@ import numpy as np
 
 from models.embedding import OffsetEmbedding
 from models.features import mean_embedding, of_words
-from models.wide_deep import linear_of_ids
+from models.wide_deep import linear_of_ids, linear_of_numbers
 
 _FEW_IDS = 32  # a number of many values has more: 32 bins between quantiles, and one for "missing"
 # Adam moves all weights alike, so a linear part times 3 learns three times as fast as what stands beside
@@ -178,10 +178,7 @@ def tabular(
         cuts = boundaries or ((),) * numeric
         pieces = PiecewiseLinear(cuts, bins=bins, size=embedding, dtype="float32", name="numbers")
         features.append(pieces(numbers) if bins else numbers)
-        dense = keras.layers.Dense(
-            outputs, dtype="float32", use_bias=False, kernel_initializer="zeros", name="linear_numbers"
-        )
-        linear.append(dense(numbers))
+        linear.append(linear_of_numbers(numbers, outputs))
     taken = _taken(cardinalities, bin_columns)
     if taken:
         ids = keras.Input((len(cardinalities),), dtype="int32", name="categories")

@@ -70,6 +70,14 @@ def wide_deep(
     return keras.Model(inputs, keras.layers.Add(dtype="float32", name="logits")(logits), name="wide_deep")
 
 
+def linear_of_numbers(numbers: keras.KerasTensor, outputs: int) -> keras.KerasTensor:
+    """Sums weights times the numbers, which begin as 0: float32 [batch, n] → float32 [batch, outputs]."""
+    dense = keras.layers.Dense(
+        outputs, dtype="float32", use_bias=False, kernel_initializer="zeros", name="linear_numbers"
+    )
+    return dense(numbers)
+
+
 def linear_of_ids(
     ids: keras.KerasTensor, cardinalities: Sequence[int], outputs: int, *, name: str = "wide"
 ) -> keras.KerasTensor:

@@ -27,6 +27,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
 import dataclasses
 import datetime
+import functools
 import os
 import pathlib
 from collections.abc import Sequence
@@ -133,51 +134,40 @@ def main(argv: Sequence[str]) -> int:
         certificate, _ = feed.certify(
             experiment.data, dataset, slice_=scaling.HERE, step_ms=None, seconds=_FEED_SECONDS
         )
-    weighed = {
-        policy: lowering.weigh(experiment, dataset, precision=Precision(policy=policy, reason="asked for"))
-        for policy in dict.fromkeys(map(_policy, targets))
-    }
-    divided = {
-        (_policy(each), each.devices): lowering.weigh(
-            experiment,
-            dataset,
-            precision=Precision(policy=_policy(each), reason="asked for"),
-            replicas=each.devices,
-        )
-        for each in targets
-        if each.topology and each.devices > 1
-    }
+
+    @functools.cache
+    def weighed(policy: str, replicas: int = 1) -> lowering.Weighed:
+        precision = Precision(policy=policy, reason="asked for")
+        return lowering.weigh(experiment, dataset, precision=precision, replicas=replicas)
+
     found = []
     for each, batch in batches:
+        policy, is_divided = _policy(each), each.topology and each.devices > 1
         forecast = stages.forecast(
-            weighed[_policy(each)],
+            weighed(policy),
             each,
             batch=batch,
-            policy=_policy(each),
+            policy=policy,
             timeout_s=_TIMEOUT.value,
             cache=_cache(),
             searches=_FIND_MAX_BATCH.value,
-            of_slice=divided.get((_policy(each), each.devices)) if each.topology else None,
+            of_slice=functools.partial(weighed, policy, each.devices) if is_divided else None,
         )
         if certificate:
             fed = host_feed.of_hosts(certificate, each, forecast.band, batch=batch)
             forecast = dataclasses.replace(forecast, stages=(*forecast.stages, fed))
         found.append(forecast)
         print(terminal.render([page.section(forecast)]) + "\n", flush=True)
-    plans = plan.planned(
-        found,
-        rows=_rows(experiment, dataset),
-        examples=_examples(experiment, dataset),
-        certificate=certificate,
-        prices=prices,
-    )
+    rows = _rows(experiment, dataset)
+    examples = _examples(experiment, rows)
+    plans = plan.planned(found, rows=rows, examples=examples, certificate=certificate, prices=prices)
     top = page.head(found, rehearsal)
     planned = {each.name for each in plans}
     sections = [
         plan.section(
             plans,
             prices,
-            examples=_examples(experiment, dataset),
+            examples=examples,
             without=[each.name for each in targets if each.name not in planned],
             today=datetime.date.today(),
         )
@@ -197,12 +187,12 @@ def _rows(experiment: config_lib.Experiment, dataset: Dataset) -> int:
     return sum(end - first for first, end in ranges)
 
 
-def _examples(experiment: config_lib.Experiment, dataset: Dataset) -> int:
-    """The examples of the whole run."""
+def _examples(experiment: config_lib.Experiment, rows: int) -> int:
+    """The examples of the whole run, whose epochs have `rows`."""
     train = experiment.train
     if train.steps:
         return train.steps * experiment.data.global_batch
-    return round(train.epochs * _rows(experiment, dataset))
+    return round(train.epochs * rows)
 
 
 def _batches(of_config: int) -> list[int]:

@@ -109,9 +109,10 @@ def propose(
         )
     else:
         review.append(candidates(profiles))
-    grouping = next((_grouping(profile) for profile in profiles if profile.name == group), None)
-    if grouping:
-        review += _group_remarks(next(profile for profile in profiles if profile.name == group))
+    grouping = None
+    for profile in (profile for profile in profiles if profile.name == group):
+        grouping = Group(column=profile.name, length=_sizes(profile)[-1])
+        review += _group_remarks(profile)
     return Proposal(
         schema=Schema(name=name, features=tuple(features), ignore=ignored, group=grouping),
         review=(*about_label, *review),
@@ -146,14 +147,14 @@ def _check_grouping(group: str | None, *, label: Sequence[str], ignore: Sequence
         )
 
 
-def _grouping(profile: ColumnProfile) -> Group:
-    sizes = {key: rows for key, rows in profile.counts.items() if key}
-    return Group(column=profile.name, length=max(sizes.values(), default=1))
+def _sizes(profile: ColumnProfile) -> list[int]:
+    """The rows of each group, ascending; one of 1 where no row has a group."""
+    return sorted(rows for key, rows in profile.counts.items() if key) or [1]
 
 
 def _group_remarks(profile: ColumnProfile) -> Iterator[str]:
-    sizes = sorted(rows for key, rows in profile.counts.items() if key)
-    longest, middle = max(sizes, default=1), sizes[len(sizes) // 2] if sizes else 1
+    sizes = _sizes(profile)
+    longest, middle = sizes[-1], sizes[len(sizes) // 2]
     # The counts hold only so many keys, and `distinct` leaves out words such as NA, which are keys here.
     groups = max(len(sizes), profile.distinct)
     yield (

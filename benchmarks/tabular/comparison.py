@@ -9,11 +9,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.tabular.sets import Cells, TableSet, labelled
+from benchmarks.tabular.sets import Cells, MissingDataError, TableSet, labelled
 
 _PARTS = {"train": 0.64, "validation": 0.16, "test": 0.2}
 _BEST = {"auc": max, "accuracy": max, "mean_squared_error": min}
@@ -70,6 +70,38 @@ def measure(
         **answers,
         "cpu_s": round(seconds, 1),
     }
+
+
+def measured(
+    tables: Sequence[TableSet],
+    results: pathlib.Path,
+    *,
+    splits: int,
+    measure_one: Callable[[TableSet, int], dict],
+) -> list[Figures]:
+    """Measures the splits that `results`, a line each, do not have yet; returns the lines of these tables.
+
+    A table whose data are not here, and a split that a command refuses, are told and left out.
+    """
+    results.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    done = {(line["set"], line["split"]) for line in lines}
+    for table in tables:
+        for split in (split for split in range(splits) if (table.name, split) not in done):
+            try:
+                line = measure_one(table, split)
+            except MissingDataError as error:
+                print(f"{table.name} is left out: {error}", flush=True)
+                break
+            except RefusedError as error:
+                print(f"{table.name}, split {split}: {error}", flush=True)
+                continue
+            lines.append(line)
+            with results.open("a") as file:
+                file.write(f"{json.dumps(line)}\n")
+            print(json.dumps(line), flush=True)
+    names = {table.name for table in tables}
+    return [line for line in lines if line["set"] in names]
 
 
 def _write_parts(cells: Cells, home: pathlib.Path, *, seed: int) -> list[str]:

@@ -13,21 +13,10 @@ Hardware: 2 CPU cores are enough. `python -m benchmarks.ranking` draws queries o
 and the noiseless order .9517 and .9432. Each run takes a few CPU minutes.
 """
 
-from pipeline.configs import base
+from pipeline.configs import base, tabular
 
 
 def get_config() -> base.Config:
-    config = base.by_rules()
-    config.model = {
-        "name": "tabular",
-        "embedding": 16,
-        "bins": 48,
-        "members": 0,  # by the rows
-        "hidden": (128, 128),
-        "dropout": 0.2,
-    }
+    config = tabular.get_config()
     config.evaluation.global_batch = 64  # groups, which may be long
-    config.optimizer.learning_rate = 3e-3
-    config.optimizer.ema = 0.99
-    config.optimizer.weight_decay = 1e-2
     return config

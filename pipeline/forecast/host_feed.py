@@ -44,17 +44,16 @@ def of_hosts(certificate: Certificate, target: Target, band: Band | None, *, bat
         else f"The limit is {certificate.limiting.name}; pipeline.feed_rate says what makes it faster.",
     )
     hosts = hosts_of(target.generation, target.chips)
-    if hosts is None or hosts.host_cores is None:
+    if hosts is None:
         return _of_unknown_hosts(certificate, fast, here=here, limit=limit)
-    usable = int((1 - KEPT_FREE) * hosts.host_cores)
+    usable = _usable_cores(hosts)
     is_fed = certificate.scaling.rate(usable, LEAST) >= MARGIN * fast / hosts.hosts
     is_starved = is_bounded and certificate.scaling.rate(usable, MOST) < slow / hosts.hosts
     word = _word(is_fed, is_starved)
     return Stage(
         name="feed",
-        verdict=f"{word} by {_hosts(hosts)}, of whose cores {1 - KEPT_FREE:.0%} may feed"
-        if word == "fed"
-        else f"{word} with {_hosts(hosts)}, of whose cores {1 - KEPT_FREE:.0%} may feed",
+        verdict=f"{word} {'by' if word == 'fed' else 'with'} {_hosts(hosts)}, "
+        f"of whose cores {1 - KEPT_FREE:.0%} may feed",
         is_good={"fed": True, "input-bound": False}.get(word),
         findings=(limit,),
     )
@@ -65,9 +64,13 @@ def rate_of_hosts(certificate: Certificate, target: Target) -> float:
     this host gives.
     """
     hosts = hosts_of(target.generation, target.chips)
-    if hosts is None or hosts.host_cores is None:
+    if hosts is None:
         return certificate.measured.examples_per_s
-    return hosts.hosts * certificate.scaling.rate(int((1 - KEPT_FREE) * hosts.host_cores), EXPECTED)
+    return hosts.hosts * certificate.scaling.rate(_usable_cores(hosts), EXPECTED)
+
+
+def _usable_cores(hosts: Slice) -> int:
+    return int((1 - KEPT_FREE) * hosts.host_cores)
 
 
 def _of_unknown_hosts(certificate: Certificate, fast: float, *, here: str, limit: Finding) -> Stage:

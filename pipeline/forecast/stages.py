@@ -121,12 +121,12 @@ def forecast(
     timeout_s: float,
     cache: pathlib.Path | None,
     searches: bool = False,
-    of_slice: Weighed | None = None,
+    of_slice: Callable[[], Weighed] | None = None,
 ) -> Forecast:
     """Runs the stages that depend on the target.
 
     Args:
-      of_slice: the same step, divided among the devices of a TPU slice; None: it is not compiled.
+      of_slice: makes the same step, divided among the devices of a TPU slice; None: it is not compiled.
       batch: examples of a device.
       timeout_s: of one compilation.
       cache: folder of earlier answers of the compiler; None: there is none.
@@ -172,8 +172,9 @@ def forecast(
     available = compiled.limit_bytes or target.accelerator.memory_gb * 1e9
     done = (noted, lowered, _compilation(weighed, compiled, batch=batch))
     if of_slice is not None and compiled.verdict == FITS:
-        together = compiled_for(of_slice.program(batch).content, target.devices)
-        done = (*done, _of_slice(of_slice, together, batch=batch))
+        divided = of_slice()
+        together = compiled_for(divided.program(batch).content, target.devices)
+        done = (*done, _of_slice(divided, together, batch=batch))
     return Forecast(
         target=target,
         batch=batch,
@@ -248,10 +249,9 @@ def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
 
 def _of_slice(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
     """The same step on all devices of the slice, with the sums over them."""
-    stage = _compilation(weighed, compiled, batch=batch)
-    moved = ", ".join(f"{kind} of {formats.size(size)}" for kind, size in compiled.collectives.items())
     if compiled.verdict != FITS:
-        return dataclasses.replace(stage, name="data-parallel")
+        return dataclasses.replace(_compilation(weighed, compiled, batch=batch), name="data-parallel")
+    moved = ", ".join(f"{kind} of {formats.size(size)}" for kind, size in compiled.collectives.items())
     return Stage(
         name="data-parallel",
         verdict=f"{weighed.replicas} devices compile and fit, after {formats.duration(compiled.seconds)}: "
@@ -314,16 +314,16 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
         is_good=True if fits else None,
         findings=() if fits else tuple(breakdown(weighed, batch=batch)),
     )
+    timed = ()
     if not is_told:
-        finding = Finding(
-            text="The model's products would take "
-            f"{least / 1e-6:.2g} µs at the peak: launching and memory take longer, and no time is forecast."
+        verdict = (
+            f"none is forecast: the products would take {least / 1e-6:.2g} µs at the peak, and launching"
         )
-        noted = dataclasses.replace(noted, is_good=None, findings=(*noted.findings, finding))
+        timed = (Stage(name="time", verdict=f"{verdict} and memory take longer", is_good=None),)
     return Forecast(
         target=target,
         batch=batch,
-        stages=(noted, stage),
+        stages=(noted, *timed, stage),
         weighed=weighed,
         used_bytes=used,
         available_bytes=available,

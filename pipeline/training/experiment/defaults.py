@@ -175,14 +175,12 @@ def by_rows(
       best: the number by which the best checkpoint is chosen.
     """
     batch = values["global_batch"] or min(_batch(rows), _most_groups(length))
-    epochs = _epochs(values["model"].get("name", ""), rows=rows)
-    least = _least_steps(values["model"].get("name", ""), rows=rows)
-    length = _length(values["train"], rows=rows, batch=batch, epochs=epochs, least=least)
-    passes = length["train.steps"] * batch / rows if length["train.steps"] else length["train.epochs"]
+    lasts = _length_of_run(values, rows=rows, batch=batch)
+    passes = lasts["train.steps"] * batch / rows if lasts["train.steps"] else lasts["train.epochs"]
     every = values["evaluation"]["every_epochs"] or _every(passes)
     rules = {
         "global_batch": batch,
-        **length,
+        **lasts,
         "evaluation.every_epochs": every,
         "train.keep_best": best if is_validated and every - 1 < passes else "",
     }
@@ -219,18 +217,13 @@ def _most_groups(length: int) -> int:
     return max(_LEAST_GROUPS, 2 ** (max(1, _ROWS_OF_GROUPS // length).bit_length() - 1))
 
 
-def _epochs(model: str, *, rows: int) -> float:
-    return _EPOCHS_OF_TABLES if model == "tabular" and _MANY_ROWS <= rows <= _VERY_MANY_ROWS else _EPOCHS
-
-
-def _least_steps(model: str, *, rows: int) -> int:
-    return _LEAST_STEPS_OF_TABLES if model == "tabular" and rows >= _SOME_ROWS else _LEAST_STEPS
-
-
-def _length(train: Values, *, rows: int, batch: int, epochs: float, least: int) -> dict[str, object]:
+def _length_of_run(values: Values, *, rows: int, batch: int) -> dict[str, object]:
     """The epochs and the steps, 0 where the epochs count."""
+    train, is_tabular = values["train"], values["model"].get("name") == "tabular"
     if train["epochs"] or train["steps"]:
         return {"train.epochs": train["epochs"], "train.steps": train["steps"]}
+    epochs = _EPOCHS_OF_TABLES if is_tabular and _MANY_ROWS <= rows <= _VERY_MANY_ROWS else _EPOCHS
+    least = _LEAST_STEPS_OF_TABLES if is_tabular and rows >= _SOME_ROWS else _LEAST_STEPS
     is_short = epochs * rows < least * batch
     return {"train.epochs": epochs, "train.steps": least if is_short else 0}
 
