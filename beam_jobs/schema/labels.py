@@ -9,15 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text, typed
-from beam_jobs.schema.features import (
-    common_fields,
-    delimiter_of,
-    leaving_out,
-    looks_like_text,
-    missing_remarks,
-)
+from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text
 from beam_jobs.schema.numbers import propose_written
 from beam_jobs.schema.profiles import ColumnProfile, excerpt, is_number, same_values, spelling_aliases
+from beam_jobs.schema.remarks import delimiter_of, missing_remarks
 from beam_jobs.sources.source import InputSplit, Source
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature

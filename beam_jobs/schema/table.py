@@ -3,17 +3,10 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from beam_jobs.schema.features import (
-    feature_remarks,
-    leaving_out,
-    missing_remarks,
-    propose_feature,
-    propose_history,
-    why_useless,
-    with_runs,
-)
+from beam_jobs.schema.features import leaving_out, propose_feature, propose_history, why_useless, with_runs
 from beam_jobs.schema.labels import candidates, label_remarks, missing_label_remarks, propose_labels
 from beam_jobs.schema.profiles import ColumnProfile, as_lists, same_values
+from beam_jobs.schema.remarks import feature_remarks, missing_remarks
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import RANKING, Label

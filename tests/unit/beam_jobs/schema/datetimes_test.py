@@ -5,7 +5,8 @@ import re
 import pytest
 
 from beam_jobs.schema.datetimes import unread_dates
-from beam_jobs.schema.features import feature_remarks, propose_feature
+from beam_jobs.schema.features import propose_feature
+from beam_jobs.schema.remarks import feature_remarks
 from beam_jobs.schema.table import propose
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Datetime

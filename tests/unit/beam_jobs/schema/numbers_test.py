@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from beam_jobs.cells.typed import parse
-from beam_jobs.schema.features import feature_remarks, missing_remarks, propose_feature, why_useless
+from beam_jobs.schema.features import propose_feature, why_useless
 from beam_jobs.schema.labels import propose_label
+from beam_jobs.schema.remarks import feature_remarks, missing_remarks
 from pipeline.data.schema.feature_types import Numeric
 from tests.unit.beam_jobs.schema.profiles import profile
 

@@ -5,9 +5,10 @@ import unicodedata
 import pyarrow as pa
 import pytest
 
-from beam_jobs.schema.features import feature_remarks, missing_remarks, propose_feature
+from beam_jobs.schema.features import propose_feature
 from beam_jobs.schema.labels import propose_label
 from beam_jobs.schema.profiles import ColumnProfile, ValueCounts, sentinels, spelling_aliases
+from beam_jobs.schema.remarks import feature_remarks, missing_remarks
 
 
 def counted(*batches: list, limit: int = 100, most_bytes: int = 1 << 20) -> ValueCounts:

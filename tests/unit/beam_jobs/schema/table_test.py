@@ -7,8 +7,9 @@ import shlex
 
 import pytest
 
-from beam_jobs.schema.features import feature_remarks, leaving_out, propose_feature, why_useless
+from beam_jobs.schema.features import leaving_out, propose_feature, why_useless
 from beam_jobs.schema.profiles import ColumnProfile
+from beam_jobs.schema.remarks import feature_remarks
 from beam_jobs.schema.table import propose
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Categorical, Numeric, Text

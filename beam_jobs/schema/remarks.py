@@ -1,0 +1,312 @@
+"""Says what a person should check of a proposed feature: values, missing ones, spellings, dates and lists."""
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator
+
+from beam_jobs.schema.datetimes import datetime_remarks, moments_of, mostly_dates
+from beam_jobs.schema.features import leaving_out, needs_digits
+from beam_jobs.schema.numbers import point_remarks, written_numbers, written_remarks
+from beam_jobs.schema.profiles import ColumnProfile, excerpt, far_values, is_number, same_values
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import Categorical, Categories, Datetime, Label, Numeric, Tensor
+
+_SHOWN = 3
+_MANY = 20  # from this many rows on, a remark says that all values differ
+_RARE = 5  # with fewer rows for each category, on average, a model learns little about it
+_MANY_CATEGORIES = 100
+_MOSTLY = 0.9  # share of the rows with a value
+_HALF = 0.5  # the same, where at least _MANY of the different values are numbers
+_OFTEN = 0.2  # share of the rows; a word that means "missing" is mostly rarer
+_NEGATIVE = re.compile(r"\([0-9][0-9.,]*\)|[0-9][0-9.,]*-|[\u2212\u2013\u2012\ufe63\uff0d][0-9][0-9.,]*")
+_DELIMITERS = ("|", ";", ",")
+_SECONDS = (100_000_000, 10_000_000_000)  # since 1970: from 1973 to 2286
+_WORDS_FOR_LISTS = 4  # times as many lists as words are in them
+
+
+def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+    """Yields remarks on values that count as missing, or may mean it, with the flags that change that."""
+    named = f"'{profile.name}'"
+    odd = [marker for marker in feature.clean.null_markers if marker and marker in profile.counts]
+    words = [marker for marker in odd if marker not in {*profile.sentinels, *profile.declared_values}]
+    if words:
+        rows = sum(profile.counts[word] for word in words)
+        is_often = rows > _OFTEN * profile.rows or isinstance(feature, Label)
+        listed = ", ".join(repr(excerpt(word)) for word in words)
+        advice = f" If it is a value of its own: {_flags('not_missing', profile, words)}." if is_often else ""
+        yield f"{named}: {listed} ({rows:,} of {profile.rows:,} rows) is taken as missing.{advice}"
+    if profile.sentinels and profile.numbers:
+        rows = sum(profile.counts[sentinel] for sentinel in profile.sentinels)
+        yield (
+            f"{named}: {', '.join(profile.sentinels)} ({rows:,} rows) is far from all other numbers "
+            f"({profile.numbers[0]:g} … {profile.numbers[-1]:g}) and taken as missing. If it is one of them: "
+            f"{_flags('not_missing', profile, profile.sentinels)}."
+        )
+    if far := far_in(profile, feature):
+        rows = sum(profile.counts[value] for value in far)
+        yield (
+            f"{named}: {', '.join(far)} ({rows:,} of {profile.rows:,} rows) stands apart from all "
+            f"other values, and repeats. If it means that there is none: {_flags('missing', profile, far)}."
+        )
+    elif suspects := _words_for_none(profile, feature):
+        rows = sum(profile.counts[word] for word in suspects)
+        yield (
+            f"{named}: {', '.join(map(repr, suspects))} ({rows:,} of {profile.rows:,} rows) is taken as a "
+            f"value. If it means that there is none: {_flags('missing', profile, suspects)}."
+        )
+    if unseen := [value for value in profile.declared if not same_values(profile.counts, [value])]:
+        yield f"{named}: {', '.join(map(repr, unseen))} of --missing is in none of the rows."
+
+
+def far_in(profile: ColumnProfile, feature: Feature) -> tuple[str, ...]:
+    """Returns the values of a number or date, in any spelling, that occur several times and lie far from all
+    others.
+    """
+    if isinstance(feature, Datetime):
+        numbers = moments_of(profile, feature)
+    elif profile.numbers is None:
+        numbers = written_numbers(profile)
+    else:
+        return profile.far_values
+    kept = same_values(profile.counts, profile.kept)
+    return tuple(value for value in far_values(numbers, profile.counts) if value not in kept)
+
+
+# Words for "no value", in lower case. They stay categories unless the user says otherwise.
+_FOR_NONE = frozenset(
+    {
+        *(
+            "unknown",
+            "unk",
+            "none",
+            "nil",
+            "null",
+            "(null)",
+            "<null>",
+            "n/a",
+            "n.a.",
+            "n.a",
+            "na",
+            "<na>",
+            "nan",
+        ),
+        *("nat", "nd", "n.d.", "missing", "(missing)", "undefined", "unspecified", "tbd", "tba", "no answer"),
+        *("not available", "not applicable", "not specified", "not known", "not reported", "not stated"),
+        *("not given", "no data", "nodata", "no value", "blank", "(blank)", "empty", "(empty)"),
+        *(
+            "-",
+            "--",
+            "---",
+            ".",
+            "..",
+            "...",
+            "?",
+            "??",
+            "*",
+            "#n/a",
+            "#null!",
+            "#value!",
+            "#ref!",
+            "#div/0!",
+        ),
+        *(
+            "#name?",
+            "#num!",
+            "k.a.",
+            "k. a.",
+            "keine angabe",
+            "unbekannt",
+            "inconnu",
+            "desconocido",
+            "sconosciuto",
+        ),
+    }
+)
+
+
+def _words_for_none(profile: ColumnProfile, feature: Feature) -> list[str]:
+    """Returns the categories or classes that may mean "no value"."""
+    is_words = isinstance(feature, Label | Categorical) and profile.numbers is None
+    suspects = {value for value in profile.values if value.casefold() in _FOR_NONE} if is_words else set()
+    return sorted(suspects - same_values(profile.counts, profile.kept))
+
+
+def _flags(flag: str, profile: ColumnProfile, values: Iterable[str]) -> str:
+    """Returns the flags of `infer_schema` that say what each value is, quoted for the shell."""
+    texts = [f"--{flag}={profile.name}={value}" for value in values]
+    # A sentence may end after it, so a value with a point of its own is quoted.
+    return " ".join(
+        f"'{text}'" if text.endswith(".") and "'" not in text else shlex.quote(text) for text in texts
+    )
+
+
+def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+    """Yields remarks on any feature, each with its counts; `missing_remarks` has those on missing values."""
+    if profile.undecodable:
+        yield (
+            f"'{profile.name}': {profile.undecodable:,} values are not UTF-8 and will be rejected. "
+            "Convert the file to UTF-8."
+        )
+    yield from _alias_remarks(profile, feature)
+    yield from written_remarks(profile, feature.clean)
+    if feature.dtype == "float32":
+        yield from point_remarks(profile)
+    if needs_digits(profile) and isinstance(feature, Categorical):
+        yield (
+            f"'{profile.name}': {len(profile.values):,} numbers differ only behind the 16 digits that "
+            "float64 keeps, so they are hashed as ids, of which all digits count. If they are amounts, "
+            "subtract a constant from the column."
+        )
+    elif isinstance(feature, Categorical) and feature.encoding == "hashed" and profile.are_whole_numbers:
+        yield (
+            f"'{profile.name}': {len(profile.values):,} different whole numbers are hashed as ids, by "
+            "the name. If they are amounts, make it numeric."
+        )
+    yield from _mixed_unit_remarks(profile)
+    if isinstance(feature, Numeric) and profile.with_e:
+        value, more = profile.with_e[0], len(profile.with_e) - 1
+        yield (
+            f"'{profile.name}': '{value}'{f' (and {more:,} more like it)' if more else ''} is read as "
+            f"{float(value):g}. If these are codes, set 'kind' to 'categorical' in the schema."
+        )
+    if isinstance(feature, Numeric) and profile.are_whole_numbers and _all_differ(profile):
+        out = leaving_out(profile.name)
+        yield f"'{profile.name}': all values differ. If it is an id, leave it out: {out}."
+    if isinstance(feature, Numeric) and feature.offset:
+        yield (
+            f"'{profile.name}': records hold the numbers less {feature.offset:.9g} ('offset'): float32 keeps "
+            "7 digits, and the first of these say nothing."
+        )
+    if isinstance(feature, Tensor) and profile.missing:
+        yield (
+            f"'{profile.name}': {profile.missing:,} rows have no list and will be rejected. To keep them, "
+            f"leave the column out: {leaving_out(profile.name)}."
+        )
+    if isinstance(feature, Datetime):
+        yield from datetime_remarks(profile, feature)
+    if isinstance(feature, Categories):
+        yield from _list_remarks(profile, feature)
+    elif isinstance(feature, Categorical) and profile.numbers is None:
+        yield from _word_remarks(profile)
+
+
+def _list_remarks(profile: ColumnProfile, feature: Categories) -> Iterator[str]:
+    longer = sum(rows for length, rows in profile.lengths.items() if length > feature.length)
+    if longer:
+        yield (
+            f"'{profile.name}': {longer:,} of {profile.rows:,} rows have lists of more than {feature.length} "
+            f"values, up to {max(profile.lengths)}: the first {feature.length} are kept ('length')."
+        )
+
+
+def _mixed_unit_remarks(profile: ColumnProfile) -> Iterator[str]:
+    """Yields where whole numbers are seconds since 1970 in some rows, and milliseconds in others."""
+    numbers = profile.numbers if profile.are_whole_numbers else None
+    seconds = [number for number in numbers or () if _SECONDS[0] <= number < _SECONDS[1]]
+    others = [number for number in numbers or () if number >= _SECONDS[1]]
+    if not seconds or not others or len(seconds) + len(others) < len(numbers):
+        return
+    inside = [number for number in others if seconds[0] / 2 <= number / 1000 <= 2 * seconds[-1]]
+    if len(inside) == len(others):
+        yield (
+            f"'{profile.name}': some values look like seconds since 1970 ({seconds[0]:.0f}), others like "
+            f"milliseconds ({others[0]:.0f}). Write all in one unit."
+        )
+
+
+def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
+    """Yields the first remark that applies, if words are odd as categories."""
+    words, rows = profile.distinct, sum(profile.values.values()) + profile.others
+    named, delimiter = f"'{profile.name}'", delimiter_of(profile)
+    if all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
+        yield f"{named}: numbers in other digits than 0 to 9 are taken as words. Write them with 0 to 9."
+    elif delimiter:
+        flag = shlex.quote(f"--list_delimiter={profile.name}={delimiter}")
+        yield (
+            f"{named}: the cells are lists between {delimiter!r}, and each different list is a category. "
+            f"To read them as lists: {flag}."
+        )
+    elif remark := _mostly(profile):
+        yield remark
+    elif words >= _MANY_CATEGORIES and rows < _RARE * words:
+        sentences = sum(" " in word.strip() for word in profile.values)
+        text = " If it is sentences, make it 'text'." if sentences > _HALF * len(profile.values) else ""
+        yield (
+            f"{named}: {words:,} different words in {rows:,} rows are categories too rare to learn much "
+            f"from.{text} To leave it out: {leaving_out(profile.name)}."
+        )
+
+
+def _mostly(profile: ColumnProfile) -> str:
+    """Returns what keeps a column from being numbers or dates; empty if it is mostly something else."""
+    named, rows = f"'{profile.name}'", sum(profile.values.values())
+    odd = [value for value in profile.values if not is_number(value)]
+    numbers = rows - sum(profile.values[value] for value in odd)
+    least = _HALF if len(profile.values) - len(odd) >= _MANY else _MOSTLY
+    least = 0 if set(odd) == set(_negatives(profile)) else least
+    if numbers and numbers >= least * rows and not any(map(str.isdecimal, odd)):  # like the postcode 01067
+        return (
+            f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
+            """are categories. Write them as numbers (-61 for "(61)"); where they mean that there is none: """
+            f"{_flags('missing', profile, odd[:_SHOWN])}."
+        )
+    if found := mostly_dates(profile):
+        form, wrong = found
+        dates = rows - sum(profile.values[value] for value in wrong)
+        return (
+            f"{named}: {dates:,} of {rows:,} values are dates as {form}, but not {_most(profile, wrong)}; "
+            "so all are categories. Correct them; where they mean that there is none: "
+            f"{_flags('missing', profile, wrong[:_SHOWN])}."
+        )
+    return ""
+
+
+def _negatives(profile: ColumnProfile) -> list[str]:
+    """Returns the values that only people read as negative numbers: `(5)`, `5-`, other signs than `-`."""
+    return [value for value in profile.values if _NEGATIVE.fullmatch(value)]
+
+
+def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
+    """Formats the most frequent of these values, with their counts."""
+    most = sorted(odd, key=lambda value: (-profile.values[value], value))[:_SHOWN]
+    listed = ", ".join(f"{excerpt(value)!r} ({profile.values[value]:,})" for value in most)
+    return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
+
+
+def delimiter_of(profile: ColumnProfile, *, lists: float = _WORDS_FOR_LISTS) -> str:
+    """Returns what stands between the words of a column of lists; empty if it is none.
+
+    `lists`: different lists for each word in them, at least.
+    """
+    for delimiter in _DELIMITERS:
+        words = {word.strip() for value in profile.values for word in value.split(delimiter)} - {""}
+        if words and lists * len(words) <= len(profile.values):
+            return delimiter
+    return ""
+
+
+def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+    aliases = [(rare, usual) for rare, usual in feature.clean.aliases.items() if rare in profile.counts]
+    if not aliases:
+        return
+    counts = profile.counts
+    first = ", ".join(
+        f"{_visible(rare)} ({counts[rare]:,}) as {_visible(usual)} ({counts[usual]:,})"
+        for rare, usual in aliases[:_SHOWN]
+    )
+    more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
+    yield (
+        f"'{profile.name}': spellings that differ in case or blanks are one: {first}{more}. If not, remove "
+        "'aliases'."
+    )
+
+
+def _visible(value: str) -> str:
+    """Quotes a value; accents that are separate marks are escaped."""
+    combined = unicodedata.normalize("NFC", value) != value
+    return ascii(excerpt(value)) if combined else repr(excerpt(value))
+
+
+def _all_differ(profile: ColumnProfile) -> bool:
+    return len(profile.values) == sum(profile.values.values()) >= _MANY
