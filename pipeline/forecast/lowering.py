@@ -82,12 +82,13 @@ class Weighed:
 
         try:
             operations = list(_operations(whole.get_concrete_function(*flat).graph))
-            _require_compilable(operations)
-            content = whole.experimental_get_compiler_ir(*flat)(stage="hlo_serialized")
-        except InputError:
-            raise
-        except Exception as error:  # TensorFlow raises errors of several kinds for what XLA cannot do
+        except Exception as error:  # a model's own code may raise anything
             raise _not_lowered(error) from error
+        _require_compilable(operations)
+        try:
+            content = whole.experimental_get_compiler_ir(*flat)(stage="hlo_serialized")
+        except Exception as error:  # TensorFlow raises errors of several kinds for what XLA cannot do
+            raise _not_lowered(error, _unsized(operations)) from error
         return Program(content=content, findings=tuple(_dynamic(operations)))
 
 
@@ -220,7 +221,6 @@ def layer_of(scope: str, names: Iterable[str]) -> str:
 # --- Operations of the graph that a compiler refuses late, or takes at a cost; each with the line it is from.
 
 
-_DYNAMIC = ("Where", "Unique", "UniqueV2")  # their results have as many rows as the data say
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 
 
@@ -244,12 +244,32 @@ def _require_compilable(operations: Sequence[tf.Operation]) -> None:
 
 
 def _dynamic(operations: Sequence[tf.Operation]) -> Iterator[Finding]:
-    found = {f"{each.type}{_where(each)}" for each in operations if each.type in _DYNAMIC}
-    for what in sorted(found):
+    for what in _unsized(operations):
         yield Finding(
             text=f"The size of a result depends on data: {what}. A TPU computes the largest one each time.",
-            advice="Multiply by a mask, or use keras.ops.where with three arguments.",
+            advice=_SIZED,
         )
+
+
+_SIZED = "Multiply by a mask, or use keras.ops.where with three arguments."
+
+
+def _unsized(operations: Sequence[tf.Operation]) -> list[str]:
+    """Each operation of the forward pass that makes a result of unknown size of known ones, with its line.
+
+    Those without a line of the user's follow from others: they count where there are no others.
+    """
+    forward = (each for each in operations if "gradient_tape/" not in each.name)
+    found = [(each.type, _where(each)) for each in forward if _makes_unknown(each)]
+    named = dict.fromkeys(f"{kind}{line}" for kind, line in found if line)
+    return [*named] or [kind for kind, _ in found[:1]]
+
+
+def _makes_unknown(operation: tf.Operation) -> bool:
+    numbers = [each for each in operation.outputs if each.dtype not in (tf.resource, tf.variant)]
+    return not all(each.shape.is_fully_defined() for each in numbers) and all(
+        each.shape.is_fully_defined() for each in operation.inputs
+    )
 
 
 def _where(operation: tf.Operation) -> str:
@@ -262,10 +282,21 @@ def _where(operation: tf.Operation) -> str:
     return f", of {frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
 
 
-def _not_lowered(error: Exception) -> InputError:
-    """Names the operation that has no program, and the line of the user's code that it came from."""
+def _not_lowered(error: Exception, unsized: Sequence[str] = ()) -> InputError:
+    """Names the operation that has no program, and the line of the user's code that it came from.
+
+    Args:
+      unsized: operations whose results have a size that depends on data.
+    """
     text = str(error)
     operations = list(dict.fromkeys(name for _, name in _UNSUPPORTED.findall(text)))
+    if unsized and not operations:
+        return InputError(
+            "the training step",
+            received=f"results whose size depends on data, first of {unsized[0]}",
+            expected="sizes that are known before a step runs",
+            action=_SIZED,
+        )
     lines = [
         f"{file}, line {line}, in {function}"
         for file, line, function in _LINE.findall(text)

@@ -22,7 +22,9 @@ TRAINING = 3  # FLOPs of a training step, as a multiple of the forward pass
 
 
 def forward_flops(model: keras.Model) -> int | None:
-    """Operations of the forward pass of one example; None where it is not known how often a loop runs."""
+    """Operations of the forward pass of one example; None where it is not known how often a loop runs, or
+    how large what is multiplied will be.
+    """
     specs = [tf.TensorSpec((1, *each.shape[1:]), each.dtype) for each in model.inputs]
     if any(None in spec.shape for spec in specs):
         return None
@@ -32,7 +34,7 @@ def forward_flops(model: keras.Model) -> int | None:
 
 
 def flops_of(graph: tf.Graph) -> int | None:
-    """Operations of a graph; None where a loop hides how often it runs."""
+    """Operations of a graph; None where a loop hides how often it runs, or a size depends on data."""
     total = 0
     for operation in graph.get_operations():
         if operation.type in _LOOPS:
@@ -43,7 +45,10 @@ def flops_of(graph: tf.Graph) -> int | None:
                 return None
             total += inside
         count = _COUNTED.get(operation.type)
-        total += count(operation) if count else 0
+        if count:
+            if not all(each.shape.is_fully_defined() for each in (*operation.inputs, *operation.outputs)):
+                return None
+            total += count(operation)
     return total
 
 

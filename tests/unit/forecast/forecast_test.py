@@ -88,6 +88,21 @@ class Masked(keras.layers.Layer):
         return x + tf.reduce_mean(tf.boolean_mask(x, x > 0))
 
 
+class Unsized(keras.layers.Layer):
+    """Forgets how many examples a batch has."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.raw_ops.PlaceholderWithDefault(input=x, shape=[None, x.shape[-1]])
+
+
+class Parted(keras.layers.Layer):
+    """Parts a batch where the data say."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        at = tf.cast(tf.reduce_sum(x) > 3, tf.int32)
+        return tf.concat([x[at:], x[:at]], 0)
+
+
 class Nothing(keras.layers.Layer):
     """Changes nothing."""
 
@@ -157,10 +172,19 @@ def test_what_does_not_compile_is_named_with_its_line(dataset, layer, what, line
 
 
 def test_results_of_a_size_that_the_data_give_are_noted(dataset, plain):
-    for layer, operation in (("Masked", "Where"), ("Distinct", "Unique")):
-        (finding,) = weighed(dataset, layer).program(8).findings
-        assert operation in finding.text and "in call" in finding.text
+    for layer, operation in (
+        ("Masked", "Where"),
+        ("Distinct", "Unique"),
+        ("Unsized", "PlaceholderWithDefault"),
+    ):
+        found = [each.text for each in weighed(dataset, layer).program(8).findings]
+        assert operation in found[0] and "in call" in found[0]
     assert not plain.program(8).findings
+
+
+def test_a_batch_that_is_parted_where_the_data_say_is_named(dataset):
+    with pytest.raises(InputError, match=r"size depends on data, first of StridedSlice, .* in call"):
+        weighed(dataset, "Parted").program(8)
 
 
 def test_numpy_in_a_model_is_named_with_the_layer(dataset):

@@ -105,3 +105,14 @@ def test_models_of_several_inputs():
 
 def test_a_loop_hides_how_often_it_runs():
     assert forward_flops(model_of((9, 4), layers.LSTM(3))) is None
+
+
+class Positive(layers.Layer):
+    """Keeps the examples whose first number is positive."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.boolean_mask(x, x[:, 0] > 0)
+
+
+def test_a_size_that_depends_on_data_is_not_known():
+    assert forward_flops(model_of((4,), Positive(), layers.Dense(3))) is None
