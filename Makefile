@@ -144,6 +144,10 @@ build/docs/mermaid.min.js:
 	echo "$(MERMAID_SHA256)  $(@D)/package/dist/$(@F)" | sha256sum --check --quiet
 	mv $(@D)/package/dist/$(@F) $@
 
+.PHONY: pictures-of-docs
+pictures-of-docs: install  ## Run the tutorial, and take its pictures anew; needs chromium. Five minutes.
+	.venv/bin/python -m tests.house.docs.pictures
+
 COMMIT ?= HEAD
 
 .PHONY: same-as
