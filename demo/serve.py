@@ -6,69 +6,82 @@
 TensorFlow Serving takes the same requests, and is what clients should ask: it batches, and loads versions.
 """
 
+import argparse
 import http.server
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import tensorflow as tf
-from absl import app, flags
 
-_MODEL = flags.DEFINE_string("model", None, "Directory that pipeline.export wrote.", required=True)
-_PORT = flags.DEFINE_integer("port", 8501, "Where to listen; that of TensorFlow Serving.", 1, 65535)
-_PATH = "/v1/models/model:predict"
+PATH = "/v1/models/model:predict"
 
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers POST of {"signature_name": NAME, "inputs": {FEATURE: [VALUE, …], …}}."""
-
-    signatures: Mapping[str, tf.types.experimental.ConcreteFunction]
-
-    def do_POST(self) -> None:
-        if self.path != _PATH:
-            self._reply(404, {"error": f"path {self.path}; expected {_PATH}"})
-            return
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        try:
-            self._reply(200, {"outputs": predict(self.signatures, json.loads(body))})
-        except Exception as error:  # what a client sends must not end the server
-            self._reply(400, {"error": str(error)})
-
-    def _reply(self, status: int, content: Mapping[str, object]) -> None:
-        text = f"{json.dumps(content)}\n".encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
+Signatures = Mapping[str, tf.types.experimental.ConcreteFunction]
 
 
-def predict(
-    signatures: Mapping[str, tf.types.experimental.ConcreteFunction], request: Mapping
-) -> dict[str, list] | list:
+def predict(signatures: Signatures, request: object) -> dict[str, list] | list:
     """The outputs; where there is one, its values without a name, as TensorFlow Serving gives them.
 
+    Args:
+      request: {"signature_name": NAME, "inputs": {FEATURE: [VALUE, …], …}}.
+
     Raises:
-      ValueError: the request is not of the signature; and what TensorFlow raises.
+      ValueError: the request is not one of these signatures; and what TensorFlow raises.
     """
-    signature = signatures[request.get("signature_name", "serving_default")]
-    wanted = signature.structured_input_signature[1]
-    if {*request["inputs"]} != {*wanted}:
-        raise ValueError(f"inputs: received {sorted(request['inputs'])}; expected {sorted(wanted)}")
-    inputs = {name: tf.constant(value, wanted[name].dtype) for name, value in request["inputs"].items()}
-    outputs = {name: value.numpy().tolist() for name, value in signature(**inputs).items()}
+    if not isinstance(request, Mapping):
+        raise ValueError(
+            f"request: received a {type(request).__name__}; expected an object with signature_name and inputs"
+        )
+    name, values = request.get("signature_name", "serving_default"), request.get("inputs", {})
+    if name not in signatures:
+        raise ValueError(f"signature_name: received {name}; expected one of {', '.join(sorted(signatures))}")
+    wanted = signatures[name].structured_input_signature[1]
+    if {*values} != {*wanted}:
+        raise ValueError(f"inputs: received {sorted(values)}; expected {sorted(wanted)}")
+    tensors = {feature: tf.constant(value, wanted[feature].dtype) for feature, value in values.items()}
+    outputs = {name: value.numpy().tolist() for name, value in signatures[name](**tensors).items()}
     return outputs if len(outputs) > 1 else next(iter(outputs.values()))
 
 
-def main(_: Sequence[str]) -> None:
-    if not (pathlib.Path(_MODEL.value) / "saved_model.pb").exists():
-        raise SystemExit(
-            f"error: --model: received {_MODEL.value}, which holds no saved_model.pb; export one"
+def server(model: str, *, port: int) -> http.server.ThreadingHTTPServer:
+    """A server of the export in the folder `model`; port 0 is any that is free."""
+    loaded = tf.saved_model.load(model)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            if self.path != PATH:
+                self._reply(404, {"error": f"path: received {self.path}; expected {PATH}"})
+                return
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            try:
+                self._reply(200, {"outputs": predict(loaded.signatures, json.loads(body))})
+            except (tf.errors.OpError, TypeError, ValueError) as error:
+                self._reply(400, {"error": str(error)})
+
+        def _reply(self, status: int, content: Mapping[str, object]) -> None:
+            text = f"{json.dumps(content)}\n".encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+    return http.server.ThreadingHTTPServer(("localhost", port), Handler)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Answers requests to an export over HTTP.")
+    parser.add_argument("--model", required=True, help="directory that pipeline.export wrote")
+    parser.add_argument("--port", type=int, default=8501, help="where to listen (default: 8501)")
+    given = parser.parse_args()
+    if not (pathlib.Path(given.model) / "saved_model.pb").exists():
+        parser.error(
+            f"--model: received {given.model}, without saved_model.pb; expected an export's directory"
         )
-    Handler.signatures = tf.saved_model.load(_MODEL.value).signatures
-    print(f"http://localhost:{_PORT.value}{_PATH}", flush=True)
-    http.server.ThreadingHTTPServer(("localhost", _PORT.value), Handler).serve_forever()
+    with server(given.model, port=given.port) as serving:
+        print(f"http://localhost:{given.port}{PATH}", flush=True)
+        serving.serve_forever()
 
 
 if __name__ == "__main__":
-    app.run(main)
+    main()
