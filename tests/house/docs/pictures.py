@@ -29,13 +29,14 @@ PAGES = {"report": "build/run/report.html"}  # by the picture's name; written by
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MOST_BYTES = 120_000  # of a picture
 _SCHEMES = {"light": 1, "dark": 0}  # as chromium's blink calls them
-_WIDTH, _HEIGHT = 1000, 1060  # of a page, in pixels
+_WIDTH, _HEIGHT = 1000, 1450  # of a page, in pixels
 _COLOURS = 64
 
 # A terminal: characters and lines. What is longer is cut, as the middle of what has more lines.
 _COLUMNS, _FIRST, _LAST = 140, 12, 15
 _CHARACTER, _LINE, _MARGIN = 7.83, 18, 14  # in pixels, at 13 pixels a font
 _FONTS = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
+_GREEN, _GREY = "#7fd1b9", "#d5dde3"
 _OF_TENSORFLOW = re.compile(r"[EIW]\d{4} |WARNING: All log messages before absl")  # said whatever one runs
 _SHOWN = re.compile(r"!\[[^\]]*\]\(\.\./pictures/(\w+)\.svg\)")
 
@@ -68,10 +69,14 @@ def terminal(command: str, printed: str) -> str:
     lines = _cut([line for line in _with_prompts(command, printed) if not _OF_TENSORFLOW.match(line)])
     width = round(2 * _MARGIN + _CHARACTER * max(map(len, lines)))
     height = 2 * _MARGIN + _LINE * len(lines)
-    rows = "\n".join(_row(number, line) for number, line in enumerate(lines))
+    of_command = set(map(prompted, command.splitlines()))
+    rows = "\n".join(
+        _row(number, line, colour=_GREEN if line in of_command else _GREY)
+        for number, line in enumerate(lines)
+    )
     return f'''<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}">
 <rect width="100%" height="100%" rx="8" fill="#1b2329"/>
-<g font-family="{_FONTS}" font-size="13" fill="#d5dde3">
+<g font-family="{_FONTS}" font-size="13">
 {rows}
 </g></svg>
 '''
@@ -97,10 +102,9 @@ def _cut(lines: Sequence[str]) -> list[str]:
     return [line if len(line) <= _COLUMNS else f"{line[: _COLUMNS - 1]}…" for line in some]
 
 
-def _row(number: int, line: str) -> str:
+def _row(number: int, line: str, *, colour: str) -> str:
     y = _MARGIN + _LINE * number + 13
-    colour = ' fill="#7fd1b9"' if line.startswith("$ ") else ""
-    return f'<text x="{_MARGIN}" y="{y}" xml:space="preserve"{colour}>{html.escape(line)}</text>'
+    return f'<text x="{_MARGIN}" y="{y}" xml:space="preserve" fill="{colour}">{html.escape(line)}</text>'
 
 
 def browser() -> str:
