@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 REQUIREMENTS := requirements.txt requirements/dev.txt
-OPTIONAL_REQUIREMENTS := $(addprefix requirements/,export.txt gcp.txt models.txt notebooks.txt observers.txt preflight.txt search.txt tpu.txt peers.txt)
+OPTIONAL_REQUIREMENTS := $(addprefix requirements/,docs.txt export.txt gcp.txt models.txt notebooks.txt observers.txt preflight.txt search.txt tpu.txt peers.txt)
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 UV := uv==0.13.9
 # Worker processes of the tests.
@@ -119,6 +119,34 @@ build/engines/worker/.installed: requirements/gcp.txt .venv/.installed
 	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
+
+MERMAID := 11.12.0
+MERMAID_SHA256 := 07e37dfa97b337ccc85365d57eddf99b9706f09db3b59b260d0333b23b343c4b
+
+# Drawings are made where a page is opened. Without npm their program is fetched then, from unpkg.com.
+.PHONY: docs
+docs: build/docs/.installed  ## Build the site into build/site; a warning is an error.
+	-@command -v npm >/dev/null && $(MAKE) --no-print-directory build/docs/mermaid.min.js
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict --quiet
+	@if [[ -f build/docs/mermaid.min.js ]]; then cp build/docs/mermaid.min.js build/site/assets/mermaid.min.js; \
+	else echo "npm did not bring mermaid: drawings need the network"; fi
+	@echo "Look at it, and search in it: python3 -m http.server --directory build/site"
+
+build/docs/.installed: requirements/docs.txt
+	@$(needs_python)
+	rm -rf $(@D) && $(NEWEST) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+build/docs/mermaid.min.js:
+	npm pack --silent --pack-destination $(@D) mermaid@$(MERMAID) >/dev/null
+	tar --extract --gzip --file=$(@D)/mermaid-$(MERMAID).tgz --directory=$(@D) package/dist/$(@F)
+	echo "$(MERMAID_SHA256)  $(@D)/package/dist/$(@F)" | sha256sum --check --quiet
+	mv $(@D)/package/dist/$(@F) $@
+
+.PHONY: pictures-of-docs
+pictures-of-docs: install  ## Run the tutorial, and take its pictures anew; needs chromium. Five minutes.
+	.venv/bin/python -m tests.house.docs.pictures
 
 COMMIT ?= HEAD
 

@@ -5,16 +5,20 @@ import json
 import pathlib
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import PIL.Image
 import pytest
+import tensorflow as tf
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from demo import trips
+from demo import serve, trips
 from demo.retraining import get_config
 from pipeline.configs.retraining import base
 from pipeline.retraining import settings
@@ -140,3 +144,58 @@ def test_values_can_be_read_back_and_complete_files_are_kept(tmp_path: pathlib.P
     subprocess.run(command, check=True)
     assert path.stat().st_mtime_ns == written
     assert len(list(tmp_path.rglob("*.png"))) == 1797
+
+
+# The small server: what TensorFlow Serving's REST API would answer.
+
+
+class Products(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None], name="a"), tf.TensorSpec([None], tf.int64, name="b")])
+    def __call__(self, a: tf.Tensor, b: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"product": a * tf.cast(b, tf.float32)}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = str(tmp_path_factory.mktemp("products"))
+    module = Products()
+    tf.saved_model.save(module, folder, {"raw": module.__call__})
+    with serve.server(folder, port=0) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://localhost:{server.server_port}{serve.PATH}"
+        server.shutdown()
+        thread.join()
+
+
+def answered(address: str, request: object) -> tuple[int, dict]:
+    try:
+        with urllib.request.urlopen(address, json.dumps(request).encode()) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_the_server_answers_columns(address):
+    request = {"signature_name": "raw", "inputs": {"a": [1.5, 2.0], "b": [2, -3]}}
+    assert answered(address, request) == (200, {"outputs": [3.0, -6.0]})
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ({"signature_name": "raw", "inputs": {"a": [1.0]}}, "inputs: received ['a']; expected ['a', 'b']"),
+        ({"signature_name": "raw"}, "inputs: received []; expected ['a', 'b']"),
+        ({"inputs": {}}, "signature_name: received serving_default; expected one of raw"),
+        ([1], "request: received a list; expected an object with signature_name and inputs"),
+    ],
+)
+def test_a_bad_request_is_answered_in_one_line_and_the_server_goes_on(address, request_, says):
+    assert answered(address, request_) == (400, {"error": says})
+    assert answered(address, {"signature_name": "raw", "inputs": {"a": [2.0], "b": [4]}})[0] == 200
+
+
+def test_another_path_is_refused(address):
+    status, answer = answered(address.replace("model:predict", "other:predict"), {})
+    assert status == 404
+    assert answer["error"].endswith("expected /v1/models/model:predict")

@@ -19,6 +19,7 @@ PYTHONS = [line.removeprefix(PREFIX) for line in PROJECT["classifiers"] if line.
 LOCKS = [
     "requirements",
     "requirements/dev",
+    "requirements/docs",
     "requirements/export",
     "requirements/gcp",
     "requirements/models",

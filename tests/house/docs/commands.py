@@ -41,7 +41,7 @@ def failure(
     printed = ""
     for block in blocks:
         if block.is_run:
-            result = _run(block, directory, python)
+            result = run(block, directory, python)
             printed = result.stdout
             if result.returncode:
                 return f"{block.where}: exit code {result.returncode}\n{block.text}\n{_end(printed)}"
@@ -50,7 +50,7 @@ def failure(
     return ""
 
 
-def _run(block: Block, directory: pathlib.Path, python: pathlib.Path) -> subprocess.CompletedProcess:
+def run(block: Block, directory: pathlib.Path, python: pathlib.Path) -> subprocess.CompletedProcess:
     is_shell = block.language in documents.SHELL
     program = ["bash", "-euo", "pipefail", "-c"] if is_shell else [python, "-c"]
     return subprocess.run(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.house.docs import commands, documents, known_flags
+from tests.house.docs import commands, documents, known_flags, site
 
 # What a document names exists: files that it links to, headings, paths, modules and flags in `code`.
 
@@ -26,7 +26,7 @@ OF_OTHERS = {"logdir", "require"}
 def anchors(name: str) -> set[str]:
     """The headings of a document as links name them."""
     titles = re.findall(r"^#+ (.+)$", documents.prose(name), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return set(map(site.anchor, titles))
 
 
 def broken_links(name: str, text: str) -> list[str]:
