@@ -1,8 +1,8 @@
 """The errors that the code can raise, read from its source: no code is run.
 
 An `InputError` says four things: the thing, what was received, what was expected, what to do now. Each is a
-text, an f-string or a name. A name is followed to its value, and to the callers of a function that gets it. What
-only a run knows becomes `…`.
+text, an f-string or a name. A name is followed to its value, and to the callers of a function that gets it.
+What only a run knows becomes `…`.
 """
 
 import ast

@@ -61,15 +61,16 @@ def commands() -> Iterator[str]:
         yield from (f"{room}.{name}" for name in re.findall(r'"(\w+)"', listed))
 
 
+_ABOUT_COMMANDS = """\
+Every command takes `--help`, which prints what stands here, and `--flagfile=FILE`, a file with a flag on
+each line. Bad input ends it with exit code 2 and one line: [troubleshooting](../troubleshooting.md) has
+them all. Exit code 75 means that the same command may succeed later, 130 that Ctrl-C stopped it.
+`penstock COMMAND` is the same as `python -m ROOM.COMMAND`."""
+
+
 def commands_page() -> Iterator[str]:
     yield from ("# Commands", "", _WRITTEN, "")
-    yield (
-        "Every command takes `--help`, which prints what stands here, and `--flagfile=FILE`, a file with a flag "
-        "on each line. Bad input ends it with exit code 2 and one line: [troubleshooting](../troubleshooting.md). "
-        "Exit code 75 means that the same command may succeed later, 130 that it was stopped by Ctrl-C. "
-        "`penstock COMMAND` is the same as `python -m ROOM.COMMAND`."
-    )
-    yield ""
+    yield from (_ABOUT_COMMANDS, "")
     shared: dict[str, flags.Flag] = {}
     sections = {name: "\n".join(_command(name, shared)) for name in commands()}
     yield from (f"- [{name}](#{name.replace('.', '')})" for name in sections)
@@ -141,16 +142,18 @@ def _default(flag: flags.Flag, command: Command) -> str:
 _CONFIGS = {
     "Training": (
         "pipeline.configs.base",
-        "`python -m pipeline.train --config=FILE --config.KEY=VALUE`, and each command that takes a config of "
-        "a training run. A config file begins with `get_config()` of "
-        "[base.py](../../pipeline/configs/base.py) and sets what differs; the default is that of base.py. "
-        "[Training](../training.md) says what the keys do together.",
+        """\
+`python -m pipeline.train --config=FILE --config.KEY=VALUE`, and each command that takes the config of a
+run. A config file begins with `get_config()` of [base.py](../../pipeline/configs/base.py) and sets what
+differs; the defaults here are those of base.py. [Training](../training.md) says what the keys do
+together.""",
     ),
     "Retraining": (
         "pipeline.configs.retraining.base",
-        "`python -m pipeline.retrain … --config=FILE`. A config file begins with `get_config()` of "
-        "[retraining/base.py](../../pipeline/configs/retraining/base.py); [retraining](../retraining.md) says "
-        "how a cycle goes.",
+        """\
+`python -m pipeline.retrain … --config=FILE`. A config file begins with `get_config()` of
+[retraining/base.py](../../pipeline/configs/retraining/base.py); [retraining](../retraining.md) says how
+a cycle goes.""",
     ),
 }
 
@@ -202,9 +205,10 @@ _API = {
         (_of("pipeline/base/errors.py", "InputError", "TryAgainError"),),
     ),
     "Models": (
-        "A model of your own is a function of arguments named like fields of `ModelInputs`, and of options; it "
-        "returns a `keras.Model`: [a model by its name](../training.md#a-model-by-its-name). The options of the "
-        "models that come along are keys of `config.model`.",
+        """\
+A model of your own is a function that returns a `keras.Model`; its arguments are named like fields of
+`ModelInputs`, or are options: [a model by its name](../training.md#a-model-by-its-name). The options of
+the models that come along are keys of `config.model`.""",
         (
             _of("pipeline/data/preprocessing/preprocess.py", "ModelInputs"),
             _of("models/tabular.py", "tabular"),
@@ -237,7 +241,8 @@ _API = {
             _of("beam_jobs/sources/formats.py", "Format", "Option"),
             _of(
                 "beam_jobs/sources/files.py",
-                "list_files", "one_split_a_file", "open_seekable", "open_stream", "read_bytes", "check_not_empty",
+                "list_files", "one_split_a_file", "open_seekable", "open_stream", "read_bytes",
+                "check_not_empty",
             ),
             _of("beam_jobs/sources/lines.py", "input_splits", "read", "NumberedLines", "check_length"),
             _of("beam_jobs/sources/columns.py", "raw_rows", "NumberedRow", "without_structs", "column_names"),
@@ -249,8 +254,8 @@ _API = {
             _of("pipeline/data/schema/feature.py", "Feature", "Clean"),
             _of(
                 "pipeline/data/schema/feature_types.py",
-                "Numeric", "Categorical", "Categories", "Datetime", "Image", "Text", "Tokens", "Tensor", "Label",
-                "FeatureTypeTable",
+                "Numeric", "Categorical", "Categories", "Datetime", "Image", "Text", "Tokens", "Tensor",
+                "Label", "FeatureTypeTable",
             ),
         ),
     ),
@@ -272,13 +277,14 @@ _API = {
 }  # fmt: skip
 
 
+_ABOUT_API = """\
+What a program imports, and what [CONTRIBUTING](../../CONTRIBUTING.md) tells people to extend. Shapes
+stand in brackets: float32 [batch, classes]. The arguments that follow a `*` are given by name."""
+
+
 def api_page() -> Iterator[str]:
     yield from ("# API", "", _WRITTEN, "")
-    yield (
-        "What a program imports, and what [CONTRIBUTING](../../CONTRIBUTING.md) tells people to extend. Shapes "
-        "stand in brackets: float32 [batch, classes]. `*` before an argument: those after it go by name."
-    )
-    yield ""
+    yield from (_ABOUT_API, "")
     yield from (f"- [{heading}](#{heading.lower().replace(' ', '-')})" for heading in _API)
     yield ""
     yield from api.page(_API)
@@ -337,15 +343,15 @@ def _by_hand() -> str:
     return path.read_text().partition(MARK)[0] if path.exists() else ""
 
 
+_ABOUT_MESSAGES = f"""\
+A command prints one as a line: `error: THING: received VALUE; expected WHAT. WAY OUT`. Search this page
+for the words after `received`, without what is yours: names, numbers and paths stand here as
+{messages.ANY}. Where several ways out stand here, the line prints the one that fits."""
+
+
 def messages_page(found: tuple[Message, ...]) -> Iterator[str]:
     yield from (MARK, "", "## All messages", "")
-    yield (
-        f"These are the {len(found)} errors that the code can raise. A line that a command prints reads `error: THING: "
-        "received VALUE; expected WHAT. WAY OUT`. Search this page for the words after `received`, without what is "
-        f"yours: names, numbers and paths stand here as {messages.ANY}. Where several ways out are given, the line "
-        "prints the one that fits."
-    )
-    yield ""
+    yield from (f"These are the {len(found)} errors that the code can raise. {_ABOUT_MESSAGES}", "")
     rooms = ["Any command", *dict.fromkeys(room for room in _ROOMS.values() if room != "Any command")]
     for room in rooms:
         group = sorted((each for each in found if room_of(each) == room), key=lambda each: each.words)

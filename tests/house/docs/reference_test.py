@@ -18,6 +18,7 @@ from pipeline.training.launch import grid
 from tests.house.docs import documents, messages, reference
 from tests.house.imports import HOUSE
 
+GLOB = "dataset …: received a glob that matches no directory"
 SEED = 41
 DRAWN = 60
 _FIRST_CELL = re.compile(r"^\| (`+) ?(.*?) ?\1 \|", re.MULTILINE)
@@ -54,7 +55,7 @@ def of_nowhere(directory: pathlib.Path) -> pathlib.Path:
     [
         (lambda path: schema.load(path), "schema file …: received …"),
         (lambda path: files.list_files(files.parse_input(str(path))), "--input=…: received no file there"),
-        (lambda path: window.open_window([str(path / "*")]), "dataset …: received a glob that matches no directory"),
+        (lambda path: window.open_window([f"{path}*"]), GLOB),
         (lambda path: foreign.open_files([], schema=None), "TFRecord files: received none"),
         (lambda path: grid.points("nonsense"), "--sweep: received …"),
         (lambda path: conversion_plan.parse_fractions("train=2"), "--splits: received …"),
