@@ -138,7 +138,8 @@ def _messages_of(call: ast.Call, scope: Scope) -> Iterator[Message]:
                 thing=thing,
                 received=received,
                 expected=" / ".join(texts["expected"]),
-                actions=tuple(texts["action"]),
+                actions=tuple(text for text in texts["action"] if text not in ("Did you mean ?", ANY))
+                or (ANY,),
             )
 
 
@@ -181,7 +182,7 @@ def _calls_by_name() -> Mapping[str, Sequence[tuple[str, ast.Call, ast.FunctionD
     return found
 
 
-def _last_name(function: ast.expr) -> str:
+def _last_name(function: ast.AST) -> str:
     return getattr(function, "attr", None) or getattr(function, "id", "")
 
 
@@ -219,14 +220,14 @@ def _arguments(call: ast.Call, scope: Scope) -> dict[str, ast.expr]:
 def _texts(part: ast.expr, scope: Scope, hops: int = _MOST_HOPS) -> list[str]:
     """The texts that an expression may be, at most _MOST_ALTERNATIVES."""
     found = dict.fromkeys(" ".join(re.sub(f"{ANY}+", ANY, text).split()) for text in _read(part, scope, hops))
-    known = [text for text in found if text not in ("", ANY, "None") and not text.isdigit()]
+    known = [text for text in found if text not in ("", ANY) and not text.isdigit()]
     return (known or [ANY])[:_MOST_ALTERNATIVES]
 
 
 def _read(part: ast.expr, scope: Scope, hops: int) -> list[str]:
     match part:
         case ast.Constant(value=value):
-            return [str(value)]
+            return [ANY if value is None else str(value)]
         case ast.JoinedStr(values=values):
             return _joined([_read(each, scope, hops) for each in values])
         case ast.FormattedValue():
@@ -252,7 +253,7 @@ def _formatted(text: str, part: ast.FormattedValue) -> str:
         return repr(text) if text != ANY and not text.startswith("b'") else text
     if part.format_spec and text.isdigit():
         return format(int(text), "".join(_read(part.format_spec, Scope(""), 0)))
-    return text
+    return ANY if part.format_spec else text
 
 
 def _joined(parts: Sequence[Sequence[str]]) -> list[str]:
@@ -267,7 +268,11 @@ def _named(name: str, scope: Scope, hops: int) -> list[str]:
     if name in scope.parameters or not hops:
         return [ANY]
     if scope.function and (values := _assigned(scope.function, name)):
-        return [text for value in values for text in _read(value, scope, hops - 1)]
+        plain = [value for value in values if name not in map(_last_name, ast.walk(value))]
+        longer = [value for value in values if value not in plain]
+        inner = Scope(scope.path, scope.function, {**scope.given, name: (plain[0], scope)}) if plain else None
+        texts = [text for value in plain for text in _read(value, scope, hops - 1)]
+        return texts + [text for value in longer if inner for text in _read(value, inner, hops - 1)]
     if values := _assigned(tree(scope.path), name):
         return _read(values[0], Scope(scope.path), hops - 1)
     module, _, original = _imported(scope.path).get(name, "").rpartition(".")
@@ -318,19 +323,26 @@ def _called(call: ast.Call, scope: Scope, hops: int) -> list[str]:
             return _read(call.args[0], scope, hops) if not isinstance(call.args[0], ast.Constant) else [ANY]
         case ast.Attribute(attr=method, value=text) if method in _KEEPS_TEXT:
             return [re.sub(r"\{[^}]*\}", ANY, each) for each in _read(text, scope, hops)]
-        case ast.Name(id=name):
-            return _returned(name, call, scope, hops)
-    return [ANY]
+    return _returned(call, scope, hops)
 
 
-def _returned(name: str, call: ast.Call, scope: Scope, hops: int) -> list[str]:
-    defined = [
-        each for each in tree(scope.path).body if isinstance(each, ast.FunctionDef) and each.name == name
-    ]
-    if not defined or not hops:
+def _returned(call: ast.Call, scope: Scope, hops: int) -> list[str]:
+    function = _definition(ast.unparse(call.func), scope)
+    if function is None or not hops:
         return [ANY]
-    inner = Scope(scope.path, defined[0])
-    given = {key: (value, scope) for key, value in _arguments(call, inner).items()}
-    inner = Scope(scope.path, defined[0], given)
-    returns = [each.value for each in ast.walk(defined[0]) if isinstance(each, ast.Return) and each.value]
+    given = {name: (value, scope) for name, value in _arguments(call, function).items()}
+    inner = Scope(function.path, function.function, given)
+    returns = [each.value for each in ast.walk(inner.function) if isinstance(each, ast.Return) and each.value]
     return [text for each in returns for text in _read(each, inner, hops - 1)] or [ANY]
+
+
+def _definition(called: str, scope: Scope) -> Scope | None:
+    """The function of ours that a name such as `cause_of` or `source.cause_of` stands for."""
+    first, _, method = called.partition(".")
+    dotted = _imported(scope.path).get(first, f"{module_of(scope.path)}.{first}")
+    module, _, name = (f"{dotted}.{method}" if method else dotted).rpartition(".")
+    path = HOUSE.modules.get(module)
+    for node in tree(path).body if path in HOUSE.product else ():
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return Scope(path, node)
+    return None
