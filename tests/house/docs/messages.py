@@ -131,16 +131,28 @@ def _messages_of(call: ast.Call, scope: Scope) -> Iterator[Message]:
     handed_on = [name for part in parts.values() if (name := _parameter(part, scope))]
     for bound in _bound(scope, handed_on, hops=_MOST_HOPS):
         texts = {name: _texts(part, bound) for name, part in parts.items()}
-        for thing, received in itertools.product(texts["thing"], texts["received"]):
+        for thing, received in itertools.product(_known(texts["thing"]), _values(texts, handed_on)):
             yield Message(
                 path=bound.outermost,
                 line=call.lineno,
                 thing=thing,
                 received=received,
-                expected=" / ".join(texts["expected"]),
-                actions=tuple(text for text in texts["action"] if text not in ("Did you mean ?", ANY))
-                or (ANY,),
+                expected=" / ".join(_known(texts["expected"])),
+                actions=tuple(_known(texts["action"])),
             )
+
+
+def _known(texts: Sequence[str]) -> Sequence[str]:
+    return [text for text in texts if text != ANY] or [ANY]
+
+
+def _values(texts: Mapping[str, Sequence[str]], handed_on: Sequence[str]) -> list[str]:
+    """What may be received. A word that a caller hands on is an example or a default: another one may come."""
+    is_word = {text: " " not in text and text not in ("none", "nothing") for text in texts["received"]}
+    found = [ANY if handed_on and is_word[text] else text for text in texts["received"]]
+    if texts["thing"] == [ANY]:
+        return list(_known(found))
+    return list(dict.fromkeys(found))
 
 
 def _parameter(part: ast.expr, scope: Scope) -> str:
@@ -220,8 +232,7 @@ def _arguments(call: ast.Call, scope: Scope) -> dict[str, ast.expr]:
 def _texts(part: ast.expr, scope: Scope, hops: int = _MOST_HOPS) -> list[str]:
     """The texts that an expression may be, at most _MOST_ALTERNATIVES."""
     found = dict.fromkeys(" ".join(re.sub(f"{ANY}+", ANY, text).split()) for text in _read(part, scope, hops))
-    known = [text for text in found if text not in ("", ANY) and not text.isdigit()]
-    return (known or [ANY])[:_MOST_ALTERNATIVES]
+    return [text for text in found if text and not text.isdigit()][:_MOST_ALTERNATIVES] or [ANY]
 
 
 def _read(part: ast.expr, scope: Scope, hops: int) -> list[str]:
@@ -257,9 +268,8 @@ def _formatted(text: str, part: ast.FormattedValue) -> str:
 
 
 def _joined(parts: Sequence[Sequence[str]]) -> list[str]:
-    return ["".join(texts) for texts in itertools.islice(itertools.product(*parts), _MOST_ALTERNATIVES)] or [
-        ""
-    ]
+    found = itertools.product(*(part or [ANY] for part in parts))
+    return ["".join(texts) for texts in itertools.islice(found, _MOST_ALTERNATIVES)]
 
 
 def _named(name: str, scope: Scope, hops: int) -> list[str]:
