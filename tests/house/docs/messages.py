@@ -147,7 +147,7 @@ def _known(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _values(texts: Mapping[str, Sequence[str]], handed_on: Sequence[str]) -> list[str]:
-    """What may be received. A word that a caller hands on is an example or a default: another one may come."""
+    """What may be received. A word that a caller hands on is an example or a default: others may come."""
     is_word = {text: " " not in text and text not in ("none", "nothing") for text in texts["received"]}
     found = [ANY if handed_on and is_word[text] else text for text in texts["received"]]
     if texts["thing"] == [ANY]:
