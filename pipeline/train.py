@@ -125,6 +125,13 @@ _PROFILE_STEPS = flags.DEFINE_string(
     "",
     "FIRST:END: records these steps, one by one, in WORKDIR/trace for xprof. The first step is 0.",
 )
+_FEED_HEADSPACE = flags.DEFINE_integer(
+    "feed_headspace",
+    0,
+    "STEPS: trains and writes nothing; runs so many steps on the run's own input, then on batches kept in "
+    "memory, and says how many more examples a second a faster input could give at most.",
+    lower_bound=0,
+)
 _BASELINE = flags.DEFINE_boolean(
     "baseline",
     True,
@@ -143,7 +150,7 @@ COMMAND = Command(
     flags={
         "What is trained": (_CONFIG, _DATASET, _WORKDIR, _WARM_START, _LR_SCALING, _SWEEP, _TRIALS),
         "Hardware": (_STRATEGY, _WORKERS, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
-        "Damage and results": (_MAX_CORRUPT_RECORDS, _PROFILE_STEPS, _BASELINE, _JSON),
+        "Damage and results": (_MAX_CORRUPT_RECORDS, _PROFILE_STEPS, _FEED_HEADSPACE, _BASELINE, _JSON),
     },
     config_keys=lambda: config.keys_of(base),
 )
@@ -167,6 +174,13 @@ def main(argv: Sequence[str]) -> int:
             expected="trials of a search",
             action="Name its ranges: --sweep='config.optimizer.learning_rate=log(1e-4..1e-2)'.",
         )
+    if _FEED_HEADSPACE.value and _SWEEP.value:
+        raise InputError(
+            f"--feed_headspace={_FEED_HEADSPACE.value}",
+            received=f"--sweep={_SWEEP.value}, too",
+            expected="one config, whose input is measured",
+            action="Leave one of the two out.",
+        )
     if _SWEEP.value:
         _sweep(
             dataset,
@@ -177,14 +191,11 @@ def main(argv: Sequence[str]) -> int:
     if _WORKERS.value > 1 and not workers.is_member():
         return _launch(experiment.data.global_batch)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.base import (
-        files,
-        tensorflow_start,  # noqa: F401 - before TensorFlow
-    )
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
     from pipeline.training.engine import cluster, trace
     from pipeline.training.report.findings import improving, verdict
     from pipeline.training.report.reporter import summary
-    from pipeline.training.run import run
+    from pipeline.training.run import headspace, run
     from pipeline.training.state import goodput
     from pipeline.training.state.workdir import read_history
 
@@ -208,9 +219,13 @@ def main(argv: Sequence[str]) -> int:
         command=f"python -m pipeline.train {shlex.join(map(_public, sys.argv[1:]))}",
     )
     with cluster.ending_at_once():
+        if steps := _FEED_HEADSPACE.value:
+            found = headspace.measure(request, steps=steps)
+            _write_json(found.to_json())
+            print(found.lines())
+            return 0
         metrics = run.train(request, began=time.monotonic() - goodput.process_age_s())
-    if _JSON.value and cluster.is_chief():
-        files.write_json(_JSON.value, metrics)
+    _write_json(metrics)
     export = (f"--workdir={request.workdir}", f"--output={request.workdir / 'export'}")
     found = (*verdict(metrics), *improving(read_history(Workdir(workdir).history)))
     notes = "".join(f"note: {finding}\n" for finding in found)
@@ -220,6 +235,15 @@ def main(argv: Sequence[str]) -> int:
         f"export: {shlex.join(['python', '-m', 'pipeline.export', *export])}"
     )
     return 0
+
+
+def _write_json(result: dict) -> None:
+    """Writes what --json asks for; of several processes, the chief does."""
+    from pipeline.base import files
+    from pipeline.training.engine import cluster
+
+    if _JSON.value and cluster.is_chief():
+        files.write_json(_JSON.value, result)
 
 
 def _sweep(dataset: Dataset, root: pathlib.Path, *, is_validated: bool) -> None:

@@ -23,8 +23,28 @@ COLLECTED_BYTES = 200 << 20  # a look through all of TensorFlow's objects takes 
 
 def pytest_collection_finish() -> None:
     """Takes what was imported out of the collector's sight: each look through TensorFlow takes a second."""
+    if "tensorflow" in sys.modules:
+        _without_tuning()
     gc.collect()
     gc.freeze()
+
+
+def _without_tuning() -> None:
+    """Turns TensorFlow's tuning off where a test's own dataset, or Keras's, says nothing about it.
+
+    An iterator that is dropped waits for the thread of the tuning, which sleeps up to a minute: two workers
+    lost more than a minute of a suite. TensorFlow 2.21 has no default for it that can be set, but asks each
+    dataset for the options of its debug mode before it is read.
+    """
+    import tensorflow as tf
+
+    untuned = tf.data.Options()
+    untuned.autotune.enabled = False
+
+    def apply(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        return dataset if dataset.options().autotune.enabled is False else dataset.with_options(untuned)
+
+    tf.data.Dataset._apply_debug_options = apply
 
 
 @pytest.fixture(scope="session")

@@ -252,6 +252,7 @@ class _Generation:
     alone: int
     alone_cores: int
     cores_a_chip: int = 1  # the number in a slice's name counts these
+    replicas_a_chip: int = 1
 
 
 _GENERATIONS = {
@@ -259,7 +260,7 @@ _GENERATIONS = {
     "v5e": _Generation(chips=4, cores=112, alone=8, alone_cores=224),
     "v5p": _Generation(chips=4, cores=208, alone=4, alone_cores=208, cores_a_chip=2),
     "v6e": _Generation(chips=4, cores=180, alone=8, alone_cores=180),
-    "tpu7x": _Generation(chips=4, cores=224, alone=4, alone_cores=224, cores_a_chip=2),
+    "tpu7x": _Generation(chips=4, cores=224, alone=4, alone_cores=224, cores_a_chip=2, replicas_a_chip=2),
 }
 _SMALL_HOSTS = {"v5e-1": 24, "v6e-1": 44, "v5e-4": 112}  # vCPUs of slices that are a part of a host
 _ALIASES = {"v5litepod": "v5e", "v5lite": "v5e", "v6lite": "v6e"}
@@ -268,7 +269,9 @@ HERE = Slice(name="this host")
 
 
 def parse_slices(text: str) -> Slice:
-    """Reads `v5e-8`, or HOSTSxREPLICAS, such as 4x8, with the replicas of a host; empty: one replica, here.
+    """Reads `v5e-8`, `v5e:2x4`, or HOSTSxREPLICAS, such as 4x8, with the replicas of a host.
+
+    Without a text, it is one replica, here.
 
     Raises:
       InputError: it is neither of these.
@@ -284,11 +287,14 @@ def parse_slices(text: str) -> Slice:
         chips, rest = divmod(int(tpu[2]), generation.cores_a_chip) if generation else (0, 0)
         if generation and not rest and _is_made(generation, chips):
             return _of_chips(f"{_ALIASES.get(tpu[1], tpu[1])}-{tpu[2]}", generation, chips)
+    shaped = re.fullmatch(r"(\w+):([0-9]{1,4}(?:x[0-9]{1,4}){1,2})", text.lower())
+    if shaped and (found := hosts_of(shaped[1], math.prod(map(int, shaped[2].split("x"))))):
+        return dataclasses.replace(found, name=text.lower())
     raise InputError(
         "--slice",
         received=repr(text),
         expected="HOSTSxREPLICAS such as 4x8, or whole hosts of a TPU of "
-        f"{', '.join(name for name in _GENERATIONS if name.startswith('v'))} such as v5e-8",
+        f"{', '.join(_GENERATIONS)} such as v5e-8 or tpu7x:2x2x1",
         action="Say how many hosts there are, and how many replicas each has.",
     )
 
@@ -310,5 +316,10 @@ def _is_made(generation: _Generation, chips: int) -> bool:
 def _of_chips(name: str, generation: _Generation, chips: int) -> Slice:
     if chips <= generation.alone:
         cores = _SMALL_HOSTS.get(name, generation.alone_cores)
-        return Slice(name=name, replicas=chips, host_cores=cores)
-    return Slice(name=name, hosts=-(-chips // generation.chips), replicas=chips, host_cores=generation.cores)
+        return Slice(name=name, replicas=chips * generation.replicas_a_chip, host_cores=cores)
+    return Slice(
+        name=name,
+        hosts=-(-chips // generation.chips),
+        replicas=chips * generation.replicas_a_chip,
+        host_cores=generation.cores,
+    )

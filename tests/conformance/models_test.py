@@ -6,7 +6,7 @@ number of parameters that it should have.
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import keras
 import numpy as np
@@ -234,9 +234,12 @@ SMALL = {
 }
 
 
-def models() -> list:
-    """Names of all models, of which the dear ones are marked slow."""
-    dear = {name for name in SMALL if SMALL[name].is_dear}
+LONG_TO_TRACE = ("sequence_recommender", "vit")  # whose layers are those of the transformer
+
+
+def models(*, dear: Collection[str] = ()) -> list:
+    """Names of all models, of which the dear ones are marked slow: always those of SMALL."""
+    dear = {*dear, *(name for name in SMALL if SMALL[name].is_dear)}
     return [pytest.param(name, marks=pytest.mark.slow) if name in dear else name for name in MODELS]
 
 
@@ -277,13 +280,13 @@ def in_graph(model: keras.Model) -> tf.types.experimental.PolymorphicFunction:
     return tf.function(lambda batch: model(batch, training=False))
 
 
-@pytest.mark.parametrize("examples", [1, 3, 4])
-def test_logits_are_float32_whatever_the_precision_and_the_batch(name, policy, examples):
+def test_logits_are_float32_whatever_the_precision_and_the_batch(name, policy):
     model = build(name)
     assert model.output.dtype == "float32"
-    logits = model(inputs(name, examples))
-    assert (logits.dtype, logits.shape) == ("float32", (examples, *SMALL[name].places, OUTPUTS))
-    assert np.all(np.isfinite(logits))
+    for examples in (1, 3, 4):
+        logits = model(inputs(name, examples))
+        assert (logits.dtype, logits.shape) == ("float32", (examples, *SMALL[name].places, OUTPUTS))
+        assert np.all(np.isfinite(logits))
 
 
 def test_an_example_does_not_depend_on_its_batch(name):
@@ -325,6 +328,7 @@ def test_xla_computes_the_same_logits(name):
     np.testing.assert_allclose(compiled(), expected, atol=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("policy", ["mixed_bfloat16"], indirect=True)
 def test_a_checkpoint_restores_the_same_outputs(name, policy, tmp_path):
     model, other = build(name), build(name, seed=1)
     tf.train.Checkpoint(model=model).write(str(tmp_path / "saved"))
@@ -339,6 +343,7 @@ def test_a_keras_file_loads_the_same_outputs(name, tmp_path):
     np.testing.assert_array_equal(loaded(inputs(name)), model(inputs(name)))
 
 
+@pytest.mark.parametrize("name", models(dear=LONG_TO_TRACE), indirect=True)
 @pytest.mark.parametrize(
     "policy", [pytest.param("float32", marks=pytest.mark.slow), "mixed_bfloat16"], indirect=True
 )
@@ -376,6 +381,7 @@ def trained(name: str, strategy: tf.distribute.Strategy) -> list[np.ndarray]:
     return [np.asarray(variable) for variable in model.trainable_variables]
 
 
+@pytest.mark.parametrize("name", models(dear=LONG_TO_TRACE), indirect=True)
 def test_replicas_take_the_step_that_one_device_takes(name):
     mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
     for alone, together in zip(

@@ -130,14 +130,22 @@ def checkpoints_of(run: Run) -> Checkpoints:
     )
 
 
-def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
+Make = Callable[[tf.distribute.InputContext], tf.data.Dataset]
+
+
+def inner_loop_of(
+    run: Run, step: int, *, on_steps: Callable[[np.ndarray], None], make: Make | None = None
+) -> InnerLoop:
     """Builds the loop of steps from `step` on; `on_steps` receives the seconds of each step, float64
     [steps].
+
+    Args:
+      make: makes this host's batches; None: those of the run.
     """
     setup, experiment = run.setup, run.setup.experiment
     batches, making = timed(
         setup.strategy,
-        lambda context: host_batches(run, step, context),
+        make or (lambda context: host_batches(run, step, context)),
         is_deterministic=setup.request.deterministic,
     )
     one_step = train_step(

@@ -12,7 +12,9 @@ from tests.commands.deploy import recipes
 RECIPES = [
     path
     for path in sorted((recipes.CHECKOUT / "deploy").glob("*/*"))
-    if path.is_file() and path.suffix != ".md" and recipe_lib.PLACEHOLDER.search(path.read_text())
+    if path.is_file()
+    and path.suffix not in (".md", ".pyc")
+    and recipe_lib.PLACEHOLDER.search(path.read_text())
 ]
 
 

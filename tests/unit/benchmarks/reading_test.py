@@ -62,6 +62,7 @@ def test_a_row_that_was_altered_is_foreign():
     assert (ledger.lost, ledger.repeated, ledger.foreign) == (1, 0, 1)
 
 
+@pytest.mark.slow
 def test_a_run_tells_cpu_rate_start_and_memory_of_its_own_process(data):
     cost = run.cost(case("read_only"), data, python=run.python_of(case("read_only"), data), seconds=0.1)
     assert sorted(cost) == [

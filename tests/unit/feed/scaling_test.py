@@ -170,7 +170,8 @@ def test_cores_that_stages_leave_idle_are_left_idle_on_more_cores():
     [
         *(("", 1, 1, None), ("4x8", 4, 32, None), ("v5e-1", 1, 1, 24), ("v5e-8", 1, 8, 224)),
         *(("v5litepod-16", 4, 16, 112), ("v6e-256", 64, 256, 180), ("v4-8", 1, 4, 240)),
-        ("v5p-32", 4, 16, 208),
+        *(("v5p-32", 4, 16, 208), ("v5e:2x4", 1, 8, 224), ("v5e:4x8", 8, 32, 112)),
+        *(("tpu7x:2x2x1", 1, 8, 224), ("tpu7x:2x2x4", 4, 32, 224)),
     ],
 )
 def test_hosts_and_replicas(text, hosts, replicas, host_cores):
@@ -182,6 +183,7 @@ def test_hosts_and_replicas(text, hosts, replicas, host_cores):
     "text",
     [
         *("v5e", "v5e-0", "v9-8", "v4-7", "v5e-7", "v5e-2", "v5e-18", "v5p-2", "0x8", "4x", "eight", "4x8x2"),
+        *("v5e:", "v5e:3x3", "v9:2x2", "tpu7x:0x2x2"),
         *("\u0663x2", "9" * 5000 + "x1"),
     ],
 )

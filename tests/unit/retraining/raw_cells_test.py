@@ -21,6 +21,7 @@ from pipeline.exporting import export
 from pipeline.retraining.parity import skew
 from pipeline.retraining.parity_rows import RawCells, first_rows, request_columns
 from tests.shared.conversions import converted
+from tests.shared.matrix import quick_cases
 from tests.shared.people import SCHEMA, small_model
 
 # By age, which is each row's own: as people write it, with blanks, line ends and marks of what is missing.
@@ -114,7 +115,10 @@ def test_what_cannot_be_read_again_is_asked_as_it_is_stored(damage, tmp_path):
 
 @pytest.mark.parametrize(
     ("cell", "value"),
-    [("", math.nan), (" 31.5 ", 31.5), ("1e3", 1000.0), ("about 3", 7.0), ("inf", math.inf)],
+    quick_cases(
+        [("", math.nan), (" 31.5 ", 31.5), ("1e3", 1000.0), ("about 3", 7.0), ("inf", math.inf)],
+        [(" 31.5 ", 31.5), ("about 3", 7.0)],
+    ),
 )
 def test_a_number_is_what_a_client_reads_or_what_is_stored(cell, value, tmp_path):
     dataset = dataset_of(tmp_path, "people.csv", TEXT, CsvFiles())

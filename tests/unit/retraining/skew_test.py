@@ -18,12 +18,13 @@ from pipeline.retraining.parity import skew
 from pipeline.retraining.parity_result import FeatureSkew, Skew
 from pipeline.retraining.parity_rows import Sample, first_rows
 from tests.shared.faulty_exports import with_other_statistics
+from tests.shared.matrix import quick_cases
 from tests.shared.people import ROWS, small_model, write_people
 
 pytestmark = pytest.mark.usefixtures("warm")
 
 
-@pytest.fixture(scope="module", params=["rows", "blocks"])
+@pytest.fixture(scope="module", params=quick_cases(["rows", "blocks"], ["rows"]))
 def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_people(tmp_path_factory.mktemp("people") / "1.0.0", layout=request.param)
 

@@ -131,6 +131,7 @@ def test_factors_use_their_whole_range_and_no_more(change):
     assert 1.48 < measured.max() < 1.51
 
 
+@pytest.mark.slow
 def test_crops_use_the_whole_range_of_areas_and_aspects():
     ramp = smooth(200, 200)  # red grows to the right, green downwards
     data = tf.constant(encode(ramp, "PNG"))

@@ -103,7 +103,7 @@ def ids(selection: Selection, shuffle: str, *, position: int = 0, epochs: int = 
     ("layout", "shuffle", "byte"),
     quick_cases(
         [(*way, byte) for way in WAYS for byte in BYTES],
-        [("rows", "windows", "payload"), *(("blocks", "global", byte) for byte in BYTES)],
+        [("rows", "windows", "payload"), ("blocks", "global", "length")],
     ),
 )
 def test_a_flipped_byte_costs_its_record_within_the_budget(copy, layout: str, shuffle: str, byte: str):

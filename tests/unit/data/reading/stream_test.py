@@ -22,6 +22,9 @@ from tests.unit.data.reading.id_stream import BATCH, SCHEMA, ids, numbers_of, wr
 ROWS = 2_500  # three blocks of 1,024 rows, the last one not full
 ALL = [(name, layout) for name, way in WAYS.items() for layout in way.layouts]
 of_every_way = pytest.mark.parametrize(("way", "layout"), ALL)
+of_each_layout = pytest.mark.parametrize(
+    ("way", "layout"), quick_cases(ALL, [("windows", "rows"), ("mapped", "blocks")])
+)
 
 
 def of(ways: list[tuple[str, str]], *, quick: str) -> pytest.MarkDecorator:
@@ -80,7 +83,7 @@ def stored_ids(selections) -> Callable[[str], list[int]]:
     return functools.cache(read)
 
 
-@of_every_way
+@of_each_layout
 def test_every_epoch_holds_every_row_once_in_an_order_of_its_own(undisturbed, way: str, layout: str):
     stream = undisturbed(way, layout)
     epochs = [stream[start : start + ROWS] for start in range(0, 3 * ROWS, ROWS)]
@@ -114,7 +117,7 @@ def test_offsets_are_looked_up_in_the_indexes_where_they_are_too_many_to_hold(
     assert ids(selection, way, steps=ROWS // BATCH) == undisturbed(way, layout)[:ROWS]
 
 
-@of_every_way
+@of_each_layout
 def test_from_any_position_the_rest_is_the_same(selections, undisturbed, capfd, way: str, layout: str):
     position = 2 * ROWS - 7
     rest = ids(selections[layout], way, position=position, steps=20)
@@ -134,7 +137,7 @@ def test_a_ledger_over_resumes_and_changing_hosts(selections, undisturbed, way: 
     assert ledger == undisturbed(way, layout)[: stops[-1] * BATCH]
 
 
-@of_every_way
+@of_each_layout
 @pytest.mark.parametrize(
     ("part", "position"),
     [

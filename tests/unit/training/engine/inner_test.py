@@ -386,9 +386,8 @@ def test_a_gradient_that_is_not_finite_is_bad_though_the_loss_is_finite():
         np.testing.assert_array_equal(value, was)
 
 
-@pytest.mark.parametrize(
-    ("name", "skips"), [("one_device", False), pytest.param("mirrored", True, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("name", "skips"), [("one_device", False), ("mirrored", True)])
+@pytest.mark.slow
 def test_float16_leaves_out_no_more_steps_than_a_scale_can_cause(name, skips):
     zeros = keras.layers.Dense(1, kernel_initializer="zeros", bias_initializer="zeros")
     last = keras.Sequential([zeros, InfiniteAtZero()])

@@ -19,6 +19,7 @@ from pipeline.training.loop.clock import Cadence, Tally
 from pipeline.training.loop.outer import InnerLoop, Session
 from pipeline.training.tasks.classification import Regression
 from tests.shared.distributed import distributed
+from tests.shared.matrix import quick_cases
 
 
 def early_stopping(**arguments) -> keras.callbacks.EarlyStopping:
@@ -325,9 +326,7 @@ def test_every_callback_of_the_table_is_tested():
     assert set(CASES) == set(SURVIVORS)
 
 
-@pytest.mark.parametrize(
-    "name", [name if CASES[name] else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
-)
+@pytest.mark.parametrize("name", quick_cases(CASES, ["EarlyStopping", "CSVLogger"]))
 def test_goes_on_after_kills_as_if_there_had_been_none(name, undisturbed, tmp_path):
     strategy = strategy_lib.create("one_device")
     for step in DEATHS:

@@ -73,6 +73,7 @@ def test_mapped_blocks_are_certified_with_the_stage_that_gathers_them(tmp_path, 
     assert found.verdict == "FED"
 
 
+@pytest.mark.slow
 def test_cold_files_are_measured_from_the_disk(dataset: Dataset, measured):
     found, _ = measured
     assert found.uncached.name == "from disk" and found.uncached.examples_per_s > 0

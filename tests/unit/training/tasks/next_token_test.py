@@ -15,6 +15,7 @@ from pipeline.training.tasks.next_token import NextToken
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.registry import EvaluationMetrics, task_of
 from tests.shared.distributed import distributed
+from tests.shared.matrix import quick_cases
 
 TOKENS = np.array([[5, 6, 1, 7], [1, 8, 9, 1], [4, 4, 0, 0], [3, 0, 0, 0]], "int32")
 SEGMENTS = np.array([[1, 1, 1, 2], [1, 2, 2, 2], [1, 1, 0, 0], [1, 0, 0, 0]], "int32")
@@ -89,12 +90,10 @@ def by_hand() -> tuple[list[np.ndarray], float]:
 
 @pytest.mark.parametrize(
     ("name", "parts"),
-    [
-        ("one_device", 1),
-        ("one_device", 2),
-        ("mirrored", 2),
-        pytest.param("mirrored", 1, marks=pytest.mark.slow),
-    ],
+    quick_cases(
+        [("one_device", 1), ("one_device", 2), ("mirrored", 1), ("mirrored", 2)],
+        [("one_device", 1), ("mirrored", 2)],
+    ),
 )
 def test_a_step_takes_the_mean_over_tokens_whatever_row_they_are_in(name, parts):
     expected, loss = by_hand()

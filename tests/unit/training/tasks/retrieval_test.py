@@ -192,6 +192,7 @@ def test_a_softmax_over_all_items_is_the_model_s_own():
     np.testing.assert_allclose(task.losses(tf.constant(CHOSEN), part(x)), expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_items_of_batches_lead_to_the_softmax_over_all_items():
     rng = np.random.default_rng(0)
     shares = np.array(COUNTS) / sum(COUNTS)
