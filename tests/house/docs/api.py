@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.house.docs import markdown, messages
 from tests.house.imports import HOUSE
 
-_SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises")
+_SECTIONS = ("Args", "Attributes", "Raises")  # of a list of names
+_RESULTS = ("Returns", "Yields")
 _ENTRY = re.compile(r"(?P<name>[\w.*]+(?:, [\w.*]+)*): (?P<meaning>.*)", re.DOTALL)
 _WIDTH = 100  # of a signature; a longer one has a line for each argument
 
@@ -123,7 +124,9 @@ def _docstring(node: Named) -> Iterator[str]:
     """The docstring as Markdown: its sections become lists, what it indents becomes a block."""
     for part in re.split(r"\n{2,}", ast.get_docstring(node) or ""):
         name, _, rest = part.partition(":\n")
-        if name in _SECTIONS:
+        if name in _RESULTS:
+            yield f"{name}: {markdown.escaped(textwrap.dedent(rest))}"
+        elif name in _SECTIONS:
             yield from (f"{name}:", "")
             yield from map(_entry, _entries(rest))
         elif part.startswith("  "):

@@ -13,7 +13,9 @@ def escaped(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    text = re.sub(r"([*\[\]~])", r"\\\1", text).replace("<", "&lt;")
+    text = re.sub(r"([*~]|(?<=\])\()", r"\\\1", text).replace(
+        "<", "&lt;"
+    )  # [batch] is no link, [a](b) is one
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)  # inside a word it is nothing special
 
 
