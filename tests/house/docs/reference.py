@@ -118,14 +118,17 @@ def _description(text: str) -> Iterator[str]:
 
 def _flag(flag: flags.Flag, command: Command) -> tuple[str, str, str]:
     placeholder, meaning = command_lib.placeholder_and_help(flag)
-    name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}={placeholder}"
+    choices = placeholder.split("|")
+    name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}={choices[0]}"
     expected = command_lib.expected_value(flag)
     notes = [meaning]
     if "number" in expected:
         notes.append(f"{expected[0].upper()}{expected[1:]}.")
     if isinstance(flag, flags.MultiFlag):
         notes.append("Repeats.")
-    return markdown.code(name), _default(flag, command), markdown.escaped(" ".join(notes))
+    # A | between choices would end the cell of the table.
+    names = ", ".join(map(markdown.code, (name, *choices[1:])))
+    return names, _default(flag, command), markdown.escaped(" ".join(notes))
 
 
 def _default(flag: flags.Flag, command: Command) -> str:
