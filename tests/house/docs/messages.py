@@ -247,6 +247,8 @@ def _read(part: ast.expr, scope: Scope, hops: int) -> list[str]:
             return [*_read(body, scope, hops), *_read(otherwise, scope, hops)]
         case ast.BoolOp(op=ast.Or(), values=values):
             return [text for each in values for text in _read(each, scope, hops)]
+        case ast.BinOp(op=ast.Add(), right=ast.Constant(value=int())):  # a sum of numbers
+            return [ANY]
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             return _joined([_read(left, scope, hops), _read(right, scope, hops)])
         case ast.Name(id=name):
