@@ -19,6 +19,8 @@ RUN = (*SHELL, "python")
 OUTPUT = "output"
 LANGUAGES = (*RUN, OUTPUT, "json", "mermaid", "text")
 GENERATED = ("benchmarks/RESULTS.md", "benchmarks/RESULTS_busy.md")
+# Pages that reference.py writes: what they say stands in the code, too.
+FROM_CODE = ("docs/reference/", "docs/troubleshooting.md")
 _NOT_RUN = "not-run:"
 _FENCE = re.compile(r"^```+[ ]*(\S*)[ ]*(.*)$")
 

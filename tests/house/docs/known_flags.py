@@ -13,7 +13,7 @@ from tests.house.imports import HOUSE
 _DEFINED = re.compile(r"(?:\bDEFINE_\w+\(\s*|\bflag=)\"(\w+)\"")
 _BOOLEAN = re.compile(r"\bDEFINE_bool(?:ean)?\(\s*\"(\w+)\"")
 _HAND_FLAGS_ON = ("beam_jobs.convert", "beam_jobs.predict")  # to Beam
-_OF_ABSL = frozenset(("help", "helpfull"))
+_OF_ABSL = frozenset(("flagfile", "help", "helpfull"))
 
 
 @functools.cache
