@@ -1,0 +1,10 @@
+"""Trains `network.py`, which stands in this folder. Arrows must not be mirrored."""
+
+from pipeline.configs import base
+
+
+def get_config() -> base.Config:
+    config = base.by_rules()
+    config.model = {"name": "network:arrows"}
+    config.train.steps = 150
+    return config
