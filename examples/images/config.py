@@ -6,5 +6,6 @@ from pipeline.configs import base
 def get_config() -> base.Config:
     config = base.by_rules()
     config.model = {"name": "network:arrows"}
-    config.train.steps = 150
+    config.optimizer.learning_rate = 3e-3
+    config.train.steps = 400
     return config

@@ -7,13 +7,14 @@ import sys
 random.seed(3)
 SAID = {
     "bills": ["I paid twice", "the invoice is wrong", "please refund me"],
-    "repairs": ["it does not start", "a part is broken", "it makes a noise"],
+    "repairs": ["it does not start", "a part is broken", "it smells of smoke"],
     "sales": ["what does it cost", "is it in stock", "do you ship abroad"],
 }
-ELSE = ["hello", "thank you", "as I wrote on Monday", "best wishes", "I am in a hurry"]
+ELSE = ["hello", "thank you", "as I wrote on Monday", "best wishes", "I am in a hurry", "my name is Kim"]
+ELSE += ["I live far away", "please answer soon", "you know me", "sorry for the noise", "it is late"]
 rows = csv.writer(sys.stdout)
 rows.writerow(["message", "desk"])
 for _ in range(1200):
     desk = random.choice(list(SAID))
-    parts = [random.choice(ELSE), random.choice(SAID[desk]), random.choice(ELSE)]
+    parts = random.sample([random.choice(SAID[desk]), *random.sample(ELSE, 4)], 5)
     rows.writerow([". ".join(parts), random.choice(list(SAID)) if random.random() < 0.05 else desk])

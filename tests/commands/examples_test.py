@@ -20,7 +20,7 @@ def metrics(run: pathlib.Path) -> dict[str, float]:
 
 
 def costs_are_known_but_for_chance(build: pathlib.Path) -> None:
-    assert metrics(build / "delivering")["rmse"] < 2  # the spread of chance is 0.5, that of the costs 11
+    assert metrics(build / "delivering")["rmse"] < 1.5  # that of chance is 0.5, that of the mean 14
     assert (build / "deliverer/1/saved_model.pb").exists()
 
 
@@ -32,7 +32,7 @@ def arrows_are_told_apart(build: pathlib.Path) -> None:
 def what_the_model_doubts_is_mostly_planted(build: pathlib.Path) -> None:
     """A phrase of each message decides its desk; one row in twenty says another one, and should not count."""
     named = {"paid": "bills", "invoice": "bills", "refund": "bills", "start": "repairs", "broken": "repairs"}
-    named |= {"noise": "repairs", "cost": "sales", "stock": "sales", "abroad": "sales"}
+    named |= {"smoke": "repairs", "cost": "sales", "stock": "sales", "abroad": "sales"}
     said = {row["message"]: row["class"] for row in pq.read_table(build / "mail_answers").to_pylist()}
     rows = list(csv.DictReader((build / "mail.csv").read_text().splitlines()))
     right = [next(desk for word, desk in named.items() if word in row["message"]) for row in rows]
@@ -41,7 +41,7 @@ def what_the_model_doubts_is_mostly_planted(build: pathlib.Path) -> None:
 
 
 def next_letters_are_mostly_known(build: pathlib.Path) -> None:
-    assert metrics(build / "cooking")["accuracy"] > 0.7  # the most frequent letter has a sixth of all
+    assert metrics(build / "cooking")["accuracy"] > 0.7  # the blank, the most frequent, has a sixth
 
 
 def the_next_volume_is_among_three(build: pathlib.Path) -> None:
