@@ -3,5 +3,5 @@
 import tensorflow as tf
 
 model = tf.saved_model.load("build/lender/1").signatures["raw"]
-answer = model(latest=tf.constant([["series B 4", "series B 3", ""]]))
+answer = model(reader=tf.constant(["r7"]), latest=tf.constant([["series B 4", "series B 3", ""]]))
 print([name.decode() for name in answer["items"].numpy()[0]])

@@ -13,5 +13,5 @@ for _ in range(2000):
         book = f"{series} {int(volume) + 1}"
     else:
         book = f"series {random.choice('ABCDE')} {random.randint(1, 3)}"
-    print(json.dumps({"latest": latest[:3], "book": book}))
+    print(json.dumps({"reader": f"r{reader}", "latest": latest[:3], "book": book}))
     latest.insert(0, book)
