@@ -83,6 +83,7 @@ ARROWS: Mapping[str, Set[str]] = {
     **rooms("beam_jobs", BEAM_JOBS, *LIBRARY, "pipeline/report"),
     "deploy": {*LIBRARY},
     "demo": {"pipeline/configs"},  # its config of retraining begins with the shared one
+    "examples": {"pipeline/configs"},  # configs to copy
 }
 FREE = ("tests", "benchmarks")  # may import anything; nothing else may import them
 

@@ -22,6 +22,7 @@ DEPTHS = {
     "benchmarks": 1,
     "demo": 1,
     "deploy": 1,
+    "examples": 1,
     "models": 1,
     "penstock": 1,
     "pipeline": 2,

@@ -161,7 +161,8 @@ WITH_COMMANDS = [name for name in documents.names() if any(block.is_run for bloc
 
 
 FRESH = "README.md"  # whose commands start as users start them: TensorFlow takes half of the time
-WARM = [name for name in WITH_COMMANDS if name != FRESH]
+EXAMPLES = "examples/"  # tests/commands/examples_test.py runs these
+WARM = [name for name in WITH_COMMANDS if name != FRESH and not name.startswith(EXAMPLES)]
 
 
 @pytest.mark.slow
