@@ -22,7 +22,7 @@ _FEW_IDS = 32  # a number of many values has more: 32 bins between quantiles, an
 # Adam moves all weights alike, so a linear part times 3 learns three times as fast as what stands beside
 # it: it has found what is linear before the rest learns by heart.
 _LINEAR_SCALE = 3.0
-_NARROWEST = 1e-6  # standard deviations: of a narrower bin, float32 cannot hold the parts
+_NARROWEST = 1e-6  # standard deviations: float32 cannot hold the parts of a narrower bin
 
 
 @keras.saving.register_keras_serializable("penstock")
@@ -58,7 +58,7 @@ class PiecewiseLinear(keras.layers.Layer):
         begin = keras.initializers.RandomUniform(-1.0, 1.0)
         self.line = self.add_weight(shape=(columns, self.size), initializer=begin, name="line")
         self.offset = self.add_weight(shape=(columns, self.size), initializer=begin, name="bias")
-        # Of one shape whatever the data are, so that another window of them can go on with it.
+        # The shape does not depend on the data, so training can go on with another window of them.
         shape = (columns, self.bins, self.size)
         self.pieces = self.add_weight(shape=shape, initializer="zeros", name="pieces")
 
@@ -87,7 +87,8 @@ def _thinned(boundaries: Sequence[float], bins: int) -> tuple[float, ...]:
 
 @keras.saving.register_keras_serializable("penstock")
 class Members(keras.layers.Layer):
-    """The features as each member sees them: times signs of its own, which are trained.
+    """The features as each member sees them: multiplied by the member's own factors, which are trained and
+    begin as signs.
 
     float [batch, width] → [batch, members, width].
     """

@@ -84,8 +84,8 @@ _CACHE = flags.DEFINE_string(
     "DIRECTORY: answers of the compiler, which are the same for the same program. "
     "Default: penstock/preflight below $XDG_CACHE_HOME, or ~/.cache. Empty: none.",
 )
-_HTML = flags.DEFINE_string("html", None, "FILE: also write a page.")
-_JSON = flags.DEFINE_string("json", None, "FILE: also write what is printed to it, as JSON.")
+_HTML = flags.DEFINE_string("html", None, "FILE: also write the output to it, as one web page.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write the output to it, as JSON.")
 
 COMMAND = Command(
     name="pipeline.preflight",
@@ -100,7 +100,7 @@ COMMAND = Command(
 )
 EXIT_SPEAKS_AGAINST = 1
 _REPLICAS = 2
-_FEED_SECONDS = 1.0  # that each stage of the input pipeline is measured
+_FEED_SECONDS = 1.0  # how long each stage of the input pipeline is measured
 
 
 def main(argv: Sequence[str]) -> int:

@@ -83,7 +83,7 @@ COMMAND = Command(
 )
 _YEARS = range(1971, 2999)  # years of --now: schedules look some years back and ahead
 _LOOKS = ("plan", "status")  # they record nothing, so --now may be any time
-# Limit of --now where it is recorded: a later time would stop the root until then.
+# The most that --now may lie ahead where it is recorded: nothing would run until a recorded time has come.
 _MOST_AHEAD = datetime.timedelta(days=1)
 _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
 

@@ -128,15 +128,15 @@ _PROFILE_STEPS = flags.DEFINE_string(
 _FEED_HEADSPACE = flags.DEFINE_integer(
     "feed_headspace",
     0,
-    "STEPS: trains and writes nothing; runs so many steps on the run's own input, then on batches kept in "
-    "memory, and says how many more examples a second a faster input could give at most.",
+    "STEPS: trains and writes nothing. Runs so many steps on the run's own input, then as many on batches "
+    "kept in memory, and says how much faster a better input could make training at most.",
     lower_bound=0,
 )
 _BASELINE = flags.DEFINE_boolean(
     "baseline",
     True,
-    "For a table or texts: also fits what is simple, on 50,000 rows at most, in seconds: mean or prior, a "
-    "linear model, gradient boosting, all by scikit-learn. Runs of --sweep and of retraining leave it out.",
+    "For a table or texts: also fits simple models by scikit-learn, in seconds, on 50,000 rows at most: the "
+    "mean or prior, a linear model, gradient boosting. Runs of --sweep and of retraining leave it out.",
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the final metrics to it, as JSON.")
 

@@ -128,7 +128,7 @@ SHOWN_TWICE, TRUNCATED = NOTES = ("shown_twice", "truncated")
 class Problems(dict[int, str]):
     """The first problem of each row.
 
-    Beside them rows that have none, but of which something is told: see `NOTES`.
+    `notes` has rows that conform and still deserve a remark, by its kind, one of `NOTES`.
     """
 
     def __init__(self, problems: Mapping[int, str] | None = None) -> None:

@@ -22,7 +22,7 @@ def in_groups(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatch, lis
     """
     rows = rows.take(pa.array(_by_group(rows)))
     starts, sizes = _groups(rows)
-    place = np.arange(rows.num_rows) - np.repeat(starts, sizes)  # of each row in its group
+    place = np.arange(rows.num_rows) - np.repeat(starts, sizes)  # each row's place in its group
     kept = place < schema.group.length
     if kept.all():
         return rows, []

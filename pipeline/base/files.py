@@ -231,7 +231,7 @@ def file_state(path: str | os.PathLike) -> FileState:
 
 
 def state_of_status(status: os.stat_result) -> FileState:
-    """Returns the state from the status of a file."""
+    """Picks the fields of a `FileState` from what os.stat returned."""
     return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from importlib import import_module  # of packages that requirements.txt does not have
+from importlib import import_module  # for packages that requirements.txt does not have
 
 import numpy as np
 

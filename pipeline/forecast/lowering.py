@@ -21,7 +21,7 @@ from pipeline.training.experiment.model import build_model
 from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity.subject import Subject
 
-_SOME_STEPS = 1_000  # of the schedule: no program depends on how many
+_SOME_STEPS = 1_000  # length of the schedule: no program depends on it
 _UNSUPPORTED = re.compile(r"(\w+) \(No registered '(\w+)' OpKernel for XLA")
 _LINE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _LIBRARIES = ("/site-packages/", "/lib/python", "<frozen")
@@ -104,8 +104,8 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
     """Builds the model and the step of an experiment, as a run would; nothing is trained.
 
     Args:
-      replicas: devices among which a step is divided. Of several, the program of one can be compiled, with
-        its sums over all, and not run.
+      replicas: devices among which a step is divided. If there are several, the program of one of them can
+        be compiled, with its sums over all, but not run.
 
     Raises:
       InputError: the experiment does not fit the dataset, or its first batch cannot be read.

@@ -335,7 +335,7 @@ class Preprocess(tf.Module):
     def __call__(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Raw features, each [batch, …] → the tensors that `inputs` describes.
 
-        Those of groups, each [batch, length] → tensors [batch, length, …].
+        Features of groups are [batch, length] each, and give tensors [batch, length, …].
         """
         if not self._group_length or next(iter(features.values())).shape.rank == 1:
             return self._of_rows(features)

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from pipeline.data.schema.feature_types import Text
 
-_NOT_OF_A_WORD = r"[^\pL\pM\pN_]+"  # of RE2: `\w` would be ASCII alone
+_NOT_OF_A_WORD = r"[^\pL\pM\pN_]+"  # for RE2, whose `\w` is ASCII alone
 # Room for the runs of characters, for each word for which there is room: as that is for twice to four times
 # the words of a mean text (infer_schema), it holds 24 runs or more of each word of a mean text. The
 # runs of a long text are cut off: all of them cost a step of 256 news of Reuters 0.7 s.

@@ -89,16 +89,14 @@ class Share:
         return self.shard_count == self.service_count == 1
 
     def positions(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
-        """Endless dataset of the positions that this host reads of `batches` global batches: int64 [batches *
-        examples].
+        """Endless dataset; an element is this host's positions in the next `batches` global batches, int64
+        [batches * examples].
         """
         here = no_autograph(lambda first: self.positions_from(first, batches=batches))
         return self.turn_starts(start, batches=batches).map(here)
 
     def positions_from(self, first: tf.Tensor, *, batches: int) -> tf.Tensor:
-        """The positions that this host reads of `batches` global batches from `first` on, int64 [batches *
-        examples].
-        """
+        """This host's positions in `batches` global batches from `first` on, int64 [batches * examples]."""
         starts = first + self.global_batch * tf.range(batches, dtype=tf.int64)
         return tf.reshape(starts[:, None] + tf.range(*self.run, dtype=tf.int64), [-1])
 

@@ -240,8 +240,9 @@ class Label(Feature):
 class LabelGroup(Label):
     """Several labels as the one that a model predicts: a number for each of the `parts`.
 
-    Those of regression are multitarget; those of two classes are multilabel, where a part is a class, and 1
-    is its positive one. `Schema.label` makes it of the labels that a schema declares; no schema file has it.
+    Labels of regression become multitarget. Labels of two classes become multilabel: each part is a class,
+    and 1 says that a row has it. `Schema.label` makes the group of the labels that a schema declares; no
+    schema file has it.
     """
 
     parts: tuple[str, ...] = ()

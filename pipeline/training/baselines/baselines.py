@@ -24,12 +24,12 @@ from pipeline.gate.slices import MetricResult, metric_result
 from pipeline.training.baselines import fits, table
 from pipeline.training.baselines.table import TEXTS, Table
 
-MOST_ROWS = 50_000  # that baselines are fitted to
-MOST_EXAMPLES = 200_000  # of the final split that they answer
+MOST_ROWS = 50_000  # baselines are fitted to no more rows
+MOST_EXAMPLES = 200_000  # they answer no more rows of the final split
 _LEAST_ROWS = 1_000
-_MOST_CELLS = 8_000_000  # of a table, 32 bytes each; to fit to, times the classes: each has trees of its own
-_MOST_CHARACTERS = 8_000_000  # of texts: their pairs of words take most of the time
-_MOST_NUMBERS = 20_000_000  # that the network predicts
+_MOST_CELLS = 8_000_000  # in a table, 32 bytes each; a fit counts them once a class, which has its own trees
+_MOST_CHARACTERS = 8_000_000  # in texts: their pairs of words take most of the time
+_MOST_NUMBERS = 20_000_000  # more predictions of the network are not compared
 _RUN = 1_024  # rows that are read together
 # A headline of the report's: what a reader looks at first.
 DECIDING = {"binary": "auc", "multiclass": "accuracy", "regression": "mean_squared_error"}
@@ -229,7 +229,7 @@ def _compare(
 
 
 def _entry(results: Sequence[MetricResult]) -> dict:
-    """Of each metric, the baseline's value and how much better the network is."""
+    """The baseline's value of each metric, and how much better the network is."""
     [other] = {model for each in results for model in each.values} - {CHALLENGER}
     return {
         "metrics": {each.name: dataclasses.asdict(each.values[other]) for each in results},

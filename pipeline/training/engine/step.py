@@ -383,7 +383,8 @@ def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable
 
 
 def _value(variable: tf.Variable) -> tf.Tensor:
-    # Of what may be a table that is updated by rows, one row: TensorFlow would copy it as a whole.
+    # A large matrix may be a table that is updated by rows. One row of it is enough here: TensorFlow would
+    # copy the whole table.
     if len(variable.shape) == 2 and math.prod(variable.shape) >= rows.LARGE:
         return variable.sparse_read([0])
     return variable.read_value()

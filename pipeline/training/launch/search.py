@@ -38,7 +38,7 @@ IDENTITY, RECORDS, PAGE = "search.json", "search.jsonl", "search.html"
 # is over by then; later there is little left to save.
 _FIRST_RUNG, _THIRD, _LAST_RUNG = 10, 3, 50  # in percent of the steps
 _DRAWN = 10  # trials before the first one that is chosen by others
-_FAILED_AT_FIRST = 3  # trials: then the fault is not in the values
+_FAILED_AT_FIRST = 3  # trials: if the first ones all fail, their values are not the reason
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from pipeline.data.schema.feature_types import (
 from pipeline.data.schema.schema import Schema
 
 MISSING, EMPTY, NO_CLASS = "(missing)", "(empty)", "(no class)"
-_MOST_NUMBERS = 8  # of a list, with four digits each
+_MOST_NUMBERS = 8  # in a list, with four digits each
 _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIFF": "WebP", b"BM": "BMP"}
 
 

@@ -25,7 +25,7 @@ _TRY = (
     "Try more steps (--config.train.epochs), a smaller --config.global_batch, another "
     "--config.optimizer.learning_rate, and --config.train.keep_best=val_loss."
 )
-_ADVICE = {  # of several, the first one that is lost to
+_ADVICE = {  # for the first of these that the network loses to
     "prior": f"The network has learned nothing that helps. {_TRY}",
     "linear": f"The network has learned less than sums of its inputs tell. {_TRY} If it stays so, take the "
     "linear model.",

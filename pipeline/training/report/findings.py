@@ -20,13 +20,13 @@ _REJECTED_LIMIT = 0.01
 _MISSING_LIMIT = 0.5
 _MAX_NAMES = 6
 _AFTER_BEST = 2  # evaluations: one alone may be chance
-_RISE = 0.01  # of the best loss
+_RISE = 0.01  # as a part of the best loss
 _EXPORTED = "The best step is what is exported"
 _TO_EXPORT = "--config.train.keep_best=val_loss exports the best step"
-_FEW_ROWS = 30  # of validation: the mean loss of fewer is off by a fifth of a row's spread or more
-_EVALUATIONS = 4  # fewer do not tell how a run goes on
+_FEW_ROWS = 30  # in validation: the mean loss of fewer is off by a fifth of a row's spread or more
+_EVALUATIONS = 4  # fewer evaluations show no trend
 _LATE = 0.75  # the part of the evaluations after which a gain is a late one
-_LATE_GAIN = 0.1  # of the whole
+_LATE_GAIN = 0.1  # as a part of the whole gain
 
 
 def findings_section(inputs: ReportInputs) -> Section | None:

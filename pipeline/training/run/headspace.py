@@ -29,7 +29,7 @@ class Headspace:
 
     @property
     def gain(self) -> float:
-        """How many times as many examples a second an input without any cost would give."""
+        """The speed with kept batches, which cost nothing to read, divided by that with the own input."""
         return (self.own.seconds / self.own.steps) / (self.kept.seconds / self.kept.steps)
 
     def to_json(self) -> dict:

@@ -136,7 +136,7 @@ def _matthews(matrix: np.ndarray) -> float:
 
 
 class _ClassesAlone(Accumulator):
-    """Of a multilabel: the mean over all classes of what a matrix of each class alone gives."""
+    """A metric of a multilabel: each class has a matrix of its own, and the metric is the mean over them."""
 
     def __init__(self, label: Label, threshold: float | None, of: Callable[[np.ndarray], float]) -> None:
         pair = Label(name=label.name, task="binary", classes=("no", "yes"))
@@ -255,7 +255,7 @@ class Whole(Accumulator):
 
 
 def _ranked(of: Callable[[np.ndarray, np.ndarray], float]) -> _Make:
-    """Of two classes the ranking by the second one's probability, else the mean over classes."""
+    """Makes a metric of the ranking by the second of two classes, or the mean over more classes."""
 
     def make(label: Label, at: float | None) -> Accumulator:
         def value(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> float | None:

@@ -106,7 +106,7 @@ class Objective:
     def hits(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
         """The task's hits, float32 [batch]; for mixed examples, both labels count by their shares.
 
-        Of several members their mean answers.
+        If the model has several members, the mean of their logits counts.
         """
         if self._is_of_members(logits):
             logits = tf.reduce_mean(logits, axis=1)

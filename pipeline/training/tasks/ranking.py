@@ -154,7 +154,7 @@ def _ranks(scores: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
 class _Groups:
     """Adds up what the orders of groups are worth.
 
-    Of equal scores each order is as likely, and a metric is its mean over these orders: F. McSherry and
+    Rows with equal scores may stand in any order, and a metric is its mean over all of them: F. McSherry and
     M. Najork, "Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied
     Scores" (2008), as in scikit-learn. A group without a relevant row counts 0, as there; LightGBM counts 1.
     """

@@ -66,7 +66,8 @@ class Retrieval(Task):
     needs_labels = True
 
     def metrics_of(self, label: Label) -> tuple[Metric, ...]:
-        everything = {each.key for k, each in _RECALLS.items() if k >= len(label.classes)}  # which is 1
+        # The recall among all items is 1.
+        everything = {each.key for k, each in _RECALLS.items() if k >= len(label.classes)}
         return tuple(metric for metric in self.metrics if metric.key not in everything)
 
     def measured(self, label: Label, statistics: SplitStatistics) -> "Retrieval":
@@ -180,7 +181,7 @@ def _require_others(ids: tf.Tensor) -> None:
 class _Ranks:
     """Adds up what the ranks of the chosen items are worth.
 
-    Of equal scores each order is as likely, and a metric is its mean over these orders: F. McSherry and
+    Items with equal scores may stand in any order, and a metric is its mean over all of them: F. McSherry and
     M. Najork, "Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied
     Scores" (2008).
     """
