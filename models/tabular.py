@@ -37,8 +37,8 @@ class PiecewiseLinear(keras.layers.Layer):
     float32 [batch, n] → float [batch, n * size].
 
     Args:
-      boundaries: of each column, ascending; a column of fewer than two has its line alone.
-      bins: of a column, at most: of more boundaries, evenly many are passed over.
+      boundaries: ascending, for each column; a column with fewer than two has its line alone.
+      bins: the most bins of a column; from more boundaries, some are left out at even distances.
       size: numbers that a column becomes.
     """
 

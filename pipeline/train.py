@@ -238,7 +238,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _write_json(result: dict) -> None:
-    """Writes what --json asks for; of several processes, the chief does."""
+    """Writes what --json asks for; only the chief of several processes does."""
     from pipeline.base import files
     from pipeline.training.engine import cluster
 

@@ -18,7 +18,7 @@ def in_groups(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatch, lis
     those that are kept are drawn at random, and they are the same on every run.
 
     Args:
-      rows: of `cells.typed.arrow_schema`, sorted by the order hash; equal hashes by records.
+      rows: have `cells.typed.arrow_schema`, sorted by the order hash; equal hashes by records.
     """
     rows = rows.take(pa.array(_by_group(rows)))
     starts, sizes = _groups(rows)

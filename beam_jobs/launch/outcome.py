@@ -45,12 +45,12 @@ class Outcome:
     statistics: Mapping[str, bytes]
     # Number of lines by the name of the input split, for splits that are a part of a file.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    # Rows of which something is told, by `note`.
+    # The number of rows that deserve a remark, by `note`.
     noted: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def notes(self) -> Notes:
-        """The rows of which something is told, for each of NOTES."""
+        """The number of rows that deserve a remark, by feature, for each of NOTES."""
         found: dict[str, dict[str, int]] = {kind: {} for kind in NOTES}
         for key, rows in self.noted.items():
             kind, _, feature = key.partition(_OF)

@@ -183,7 +183,7 @@ def with_runs(features: Sequence[Feature], *, rows: int) -> list[Feature]:
     There is nothing else to learn from, and pipeline/configs/text.py learns from them.
 
     Args:
-      rows: of the table, as far as it was read.
+      rows: rows of the table, as far as it was read.
     """
     inputs = [each for each in features if not isinstance(each, Label)]
     if not all(isinstance(each, Text) for each in inputs):

@@ -277,7 +277,7 @@ def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
 def delimiter_of(profile: ColumnProfile, *, lists: float = _WORDS_FOR_LISTS) -> str:
     """Returns what stands between the words of a column of lists; empty if it is none.
 
-    `lists`: different lists for each word in them, at least.
+    `lists`: a column of lists has at least this many times as many different lists as words.
     """
     for delimiter in _DELIMITERS:
         words = {word.strip() for value in profile.values for word in value.split(delimiter)} - {""}

@@ -56,14 +56,14 @@ class Compiled:
 
     Attributes:
       verdict: FITS, TOO_LARGE, FAILED, TIMED_OUT or ENDED.
-      message: of the compiler, where it does not fit.
-      peak_bytes: memory at the worst moment; what would be needed, where it is too large and that is known.
-      limit_bytes: of the device, where the compiler says it.
+      message: what the compiler says, where it does not fit.
+      peak_bytes: memory at the worst moment. Where it does not fit: what it would need, if that is known.
+      limit_bytes: memory of the device, where the compiler says it.
       argument_bytes: weights, state of the optimizer and batch.
-      flops, accessed_bytes: of a step.
+      flops, accessed_bytes: what a step computes and moves.
       collectives: bytes that a device puts into operations with other devices, by their kind.
-      cycles: of a step, by the scope of the operation that they are spent in.
-      seconds: of the compilation.
+      cycles: cycles of a step, by the scope of the operation that spends them.
+      seconds: how long the compilation took.
     """
 
     verdict: str

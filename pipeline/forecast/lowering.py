@@ -43,8 +43,8 @@ class Weighed:
 
     Attributes:
       example: one example's inputs and targets.
-      flops: of a training step, for one example; None where they cannot be counted.
-      specs: of a batch of one device: names of inputs, then of targets, as `tf.TensorSpec`s of one example.
+      flops: what a training step computes for one example; None where it cannot be counted.
+      specs: a device's batch: names of inputs, then of targets, as `tf.TensorSpec`s of one example.
       replicas: devices among which a step is divided; each has a batch of its own.
     """
 

@@ -61,8 +61,8 @@ class Forecast:
     Attributes:
       batch: examples of a device.
       used_bytes: memory of a device at the worst moment; an upper bound where nothing was compiled.
-      available_bytes: of a device.
-      largest_batch: of a device, where it was searched.
+      available_bytes: memory of a device.
+      largest_batch: the largest batch of a device, where it was searched.
     """
 
     target: Target
@@ -128,7 +128,7 @@ def forecast(
     Args:
       of_slice: makes the same step, divided among the devices of a TPU slice; None: it is not compiled.
       batch: examples of a device.
-      timeout_s: of one compilation.
+      timeout_s: the most seconds of one compilation.
       cache: folder of earlier answers of the compiler; None: there is none.
       searches: whether the largest batch is searched that fits.
     """

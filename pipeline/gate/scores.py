@@ -21,8 +21,8 @@ class Scored:
 
     Attributes:
       task: a name of LABEL_TASKS.
-      labels: [n], class indices or values; of a multilabel 0 or 1 of each class, [n, classes]; of several
-        targets [n, targets].
+      labels: [n], class indices or values. A multilabel has 0 or 1 for each class, [n, classes]; several
+        targets have [n, targets].
       predictions: by model ("challenger"; "champion" and "anchor" where there are such), as exports give
         them: probabilities [n, classes], or those of the positive class [n]; for a regression values [n] or
         [n, 1]; of several answers an example, [n, answers]. Champion and anchor may be NaN or impossible in
@@ -329,7 +329,7 @@ class Prepared:
     """Rows with a weight above 0.
 
     Attributes:
-      labels: int64 classes or float64 values, [n]; of several answers an example [n, answers].
+      labels: int64 classes or float64 values, [n], or [n, answers] if an example has several.
       predictions: by model, [n, classes] or [n, answers], or float64 [n]; also those of the prior where
         there is no champion.
       weights: float64 [n], 1 at most; None where all rows count the same.

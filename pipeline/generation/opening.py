@@ -34,7 +34,7 @@ def open_language_model(
 
     Args:
       tokenizer: as --tokenizer of convert; empty: what the schema says, if that is bytes.
-      checkpoint: of a run: `best`, `last` or a step; empty: as for an export.
+      checkpoint: `best`, `last` or a step, for a run; empty: as for an export.
 
     Raises:
       InputError: there is neither, it predicts no tokens, or another tokenizer made its tokens.

@@ -111,7 +111,7 @@ def dot_chart(
 
     Args:
       is_log: whether the x axis is logarithmic; then all x are above 0.
-      names: of the x = 0, 1, …; none: x are numbers.
+      names: what x = 0, 1, … are called; none: x are numbers.
     """
     xs = np.log10(dots.xs) if is_log else np.asarray(dots.xs, dtype=np.float64)
     bounds = (-0.5, len(names) - 0.5) if names else finite_range(xs, margin=_MARGIN)

@@ -50,7 +50,8 @@ class Augmentation:
     )
     cutmix: float = _setting(
         0.0,
-        "α of cutmix, which puts a box of one into the other: usually 1; with mixup, half each",
+        "α of cutmix, which puts a box of one neighbour into the other: usually 1; with mixup, each gets "
+        "half of the pairs",
         limit=10.0,
     )
 

@@ -430,7 +430,7 @@ def _lists_of_classes(schema: Schema) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelScale:
-    """Mean and standard deviation of the labels that are trained on, in the label's unit; of several, each.
+    """Mean and standard deviation of the training labels, in the label's unit; one each for several labels.
 
     This scale says whether a difference of numbers is large or small. The logits of a classification have no
     unit: for them 1 is large, whatever the labels are.

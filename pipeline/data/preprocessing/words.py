@@ -6,7 +6,7 @@ and pairs share one range of ids; id 0 is padding. `"gap": 2` takes pairs with o
 too, as in `not very good`: these are other pairs than neighbours.
 
 `"characters": [3, 6]` takes the runs of 3 to 6 characters of what stands between blanks, with a blank before
-and one behind it: of `sadly.` among others ` sa` and `ly. `. So endings and misspelled words count, and so
+and one behind it: `sadly.` gives among others ` sa` and `ly. `. So endings and misspelled words count, and so
 do signs. Runs have a range of ids of their own, behind that of the words.
 """
 

@@ -186,7 +186,7 @@ class Label(Feature):
     name is a value, too: the row is of none of the classes.
     """
 
-    task: str = "binary"  # one of LABEL_TASKS; of retrieval the classes are the items
+    task: str = "binary"  # one of LABEL_TASKS; for retrieval the classes are the items
     classes: tuple[str, ...] = ()
     delimiter: str = ""
     kind: ClassVar[str] = "label"

@@ -101,9 +101,9 @@ def make(subject: Subject, predictions: np.ndarray, labels: np.ndarray) -> dict:
     """Fits each baseline, and compares the network with it.
 
     Args:
-      predictions: of the network for every row of `subject.final` in stored order: probabilities
+      predictions: what the network says of every row of `subject.final` in stored order: probabilities
         [n, classes], or values [n].
-      labels: [n], that these were compared with.
+      labels: [n], which the predictions were compared with.
 
     Returns:
       The split, the numbers of rows, and by metric the network's values, those of each baseline, and by how

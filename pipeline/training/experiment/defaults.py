@@ -51,7 +51,7 @@ _LEAST_GROUPS, _ROWS_OF_GROUPS = 8, 1 << 14  # groups of a batch at least, and t
 _BATCHES = 16  # an epoch has at least so many
 _EPOCHS, _LEAST_STEPS = 10.0, 1_000
 _EVALUATIONS = 20  # a run has about so many
-_LEAST_DIVIDED = 100  # rows: a tenth of fewer says nothing of which checkpoint is the best
+_LEAST_DIVIDED = 100  # rows: a tenth of fewer does not tell which checkpoint is the best
 _HELD_OUT, _OTHERS = f"{TRAIN}[90%:]", f"{TRAIN}[:90%]"
 _BEST, _BEST_RANKING = "val_loss", "val_ndcg_at_10"
 

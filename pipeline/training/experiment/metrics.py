@@ -249,8 +249,8 @@ class _KerasMetric:
 
     @property
     def takes_answers(self) -> bool:
-        """Whether it compares class indices with the predicted class; of probabilities it would cut off the
-        fractions.
+        """Whether it compares class indices with the predicted class; it would cut off the fractions of
+        probabilities.
         """
         of_classes = isinstance(self.metric, keras.metrics.IoU | keras.metrics.MeanIoU)
         return of_classes and "OneHot" not in type(self.metric).__name__

@@ -46,8 +46,8 @@ class Search:
     """What is searched, and how trials are compared.
 
     Attributes:
-      config: of the runs, in the form of run.json, without what a trial changes.
-      digest: of the dataset.
+      config: the config of the runs, in the form of run.json, without what a trial changes.
+      digest: the digest of the dataset.
       number: the number of the validation by which trials are compared, such as val_auc.
       sign: -1 if more of it is better, else 1.
     """

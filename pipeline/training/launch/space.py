@@ -33,7 +33,7 @@ class Range:
         return repr(min(max(rounded, self.low), self.high))
 
 
-Space = Mapping[str, Range | tuple[str, ...]]  # by key: numbers, or values of which one is taken
+Space = Mapping[str, Range | tuple[str, ...]]  # by key: numbers, or values to choose from
 
 
 def has_ranges(text: str) -> bool:

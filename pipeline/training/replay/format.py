@@ -40,7 +40,7 @@ def format_value(feature: Feature, value: np.ndarray) -> str:
 
 
 def format_label(schema: Schema, features: Mapping[str, np.ndarray]) -> str:
-    """The label of an example; of several labels each with its name."""
+    """The label of an example; several labels have their names with them."""
     parts = [(schema[name], format_value(schema[name], features[name])) for name in schema.label.parts]
     return parts[0][1] if len(parts) == 1 else ", ".join(f"{each.name} {said}" for each, said in parts)
 

@@ -98,7 +98,7 @@ def few_validated(history: Sequence[Mapping], *, is_best_kept: bool) -> Iterator
 
 
 def late_start(run: Mapping) -> Iterator[Finding]:
-    """Says that the warm-up took most of the run, of which this is run.json."""
+    """Says that the warm-up took most of the run; `run` is its run.json."""
     steps, total = _config(run, "optimizer").get("warmup_steps"), run.get("total_steps")
     if steps and total and (text := warmup_warning(steps, total)):
         yield Finding(text=f"{text[0].upper()}{text[1:]}.", advice=f"{WARMUP_ADVICE}.")

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-BLOCK = 1 << 14  # items: of 512 examples, 32 MiB of scores
+BLOCK = 1 << 14  # items; with 512 examples, their scores are 32 MiB
 _AGAIN = -1  # no item
 
 

@@ -3,9 +3,9 @@
 Each is an accumulator on the host, in float64, so that padding, batches and replicas change nothing.
 `METRICS` names them; scikit-learn is their reference, whose conventions they follow:
 
-- What an average over classes takes in are the classes that occur; a share of nothing is 0.
-- A class is the answer where its probability is the largest; of two classes also above a threshold t, as in
-  `precision@0.3`: the positive one where its probability is above t.
+- An average over classes is over those that occur; a share of nothing is 0.
+- A class is the answer where its probability is the largest. With two classes there may be a threshold t, as
+  in `precision@0.3`: then the positive one is the answer where its probability is above t.
 - A multilabel has the mean over all its classes, each by itself: the average `macro`.
 """
 

@@ -20,8 +20,8 @@ class Objective:
     Attributes:
       label_smoothing: the part of each label, from 0 to below 1, that is spread evenly over all classes:
         C. Szegedy and others, "Rethinking the Inception Architecture for Computer Vision" (2016), section 7.
-      class_weights: of the losses, one for each class; none: all are 1.
-      units: in which a loss of several targets is squared, one for each; none: the labels' own.
+      class_weights: weights of the losses, one for each class; none: all are 1.
+      units: units in which a loss of several targets is squared, one for each; none: the labels' own.
       own: the loss in place of the task's; None: the task's.
       mean_weight: the weight that counts as 1, above 0, if each example has a weight of its own; then targets
         are (labels, weights). None: targets are labels.

@@ -138,7 +138,7 @@ def _differences(values: tf.Tensor) -> tf.Tensor:
 
 
 def _ranks(scores: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
-    """The rank of each row in its group, from 1 on, float32 [batch, length]; of equal scores the first is
+    """The rank of each row in its group, from 1 on, float32 [batch, length]; the first of equal scores is
     better.
     """
     scores = tf.where(there, scores, _LOWEST)

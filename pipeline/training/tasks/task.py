@@ -96,7 +96,7 @@ class Task(abc.ABC):
         It is the whole model, which gives logits, unless the task computes the rest in a better way.
 
         Args:
-          gather: of a step of training; None: there are no other replicas.
+          gather: gathers what all replicas of a training step have; None: there are no other replicas.
         """
         del gather
         return model, self
