@@ -19,8 +19,8 @@ from models.features import mean_embedding, of_words
 from models.wide_deep import linear_of_ids, linear_of_numbers
 
 _FEW_IDS = 32  # a number of many values has more: 32 bins between quantiles, and one for "missing"
-# Adam moves all weights alike, so a linear part times 3 learns three times as fast as what stands beside
-# it: it has found what is linear before the rest learns by heart.
+# Adam moves all weights alike, so a linear part times 3 learns three times as fast as the parts
+# beside it: it has found what is linear before the others begin to overfit.
 _LINEAR_SCALE = 3.0
 _NARROWEST = 1e-6  # standard deviations: float32 cannot hold the parts of a narrower bin
 
@@ -77,7 +77,7 @@ class PiecewiseLinear(keras.layers.Layer):
 
 
 def _thinned(boundaries: Sequence[float], bins: int) -> tuple[float, ...]:
-    """At most `bins` + 1 of the boundaries, with both ends; those that all but touch are one."""
+    """At most `bins` + 1 of the boundaries, with both ends; boundaries that nearly touch become one."""
     different = np.unique(np.asarray(boundaries, np.float32))
     different = different[np.diff(different, prepend=-np.inf) > _NARROWEST]
     if len(different) > bins + 1:

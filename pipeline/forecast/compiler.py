@@ -2,12 +2,13 @@
 
   python -m pipeline.forecast.compiler PROGRAM TOPOLOGY REPLICAS
 
-PROGRAM is a file with a serialised HloModuleProto, as TensorFlow lowers it; TOPOLOGY such as v5e:2x4, and so
-many of its devices run it together. The
-last line of stdout is a JSON object, as `Compiled` has it. The compiler may take minutes, abort the process
-or take all memory: so whoever calls it gives it a process and a time limit (`compile_for`).
+PROGRAM is a file with a serialised HloModuleProto, as TensorFlow lowers it. TOPOLOGY is for example v5e:2x4,
+and REPLICAS of its devices run the program together. The last line of stdout is a JSON object with the fields
+of `Compiled`. The compiler may take minutes, abort the process or take all memory: so whoever calls it gives
+it a process and a time limit (`compile_for`).
 
-The way through jaxlib is of jax 0.10.2 and libtpu 0.0.42.1: later ones of libtpu end the process on a tpu7x.
+The calls of jaxlib are those of jax 0.10.2 with libtpu 0.0.42.1: later versions of libtpu end the process on
+a tpu7x.
 """
 
 import dataclasses

@@ -222,7 +222,7 @@ def largest_batch(first: int, fits: Callable[[int], bool]) -> int:
 
 
 def step_of(batch: int) -> int:
-    """The step to the next batch that a search tells apart."""
+    """The distance up to which a search takes two batches for the same."""
     return max(_GRAIN, batch // 16 - batch // 16 % _GRAIN)
 
 

@@ -25,8 +25,8 @@ class Scored:
         targets have [n, targets].
       predictions: by model ("challenger"; "champion" and "anchor" where there are such), as exports give
         them: probabilities [n, classes], or those of the positive class [n]; for a regression values [n] or
-        [n, 1]; of several answers an example, [n, answers]. Champion and anchor may be NaN or impossible in
-        a row; the challenger where the champion is.
+        [n, 1]; [n, answers] if an example has several. Champion and anchor may be NaN or impossible in
+        a row; the challenger may be so only where the champion is.
       weights: [n], from 0 on; None: all rows count the same.
       clusters: [n], equal where rows belong together, of any type that can be sorted; None: rows are
         independent.

@@ -285,7 +285,7 @@ def equal_bins(quantiles: Sequence[float], bins: int = BINS) -> Bins:
     starts, ends = bounds[:-1, None], bounds[1:, None]  # (quantile bins, 1)
     widths = np.maximum(ends - starts, np.finfo(np.float64).tiny)
     covered = np.clip(np.minimum(ends, edges[1:]) - np.maximum(starts, edges[:-1]), 0, None) / widths
-    # A boundary that repeats is one value of many examples, all of which fall into one bin.
+    # A boundary repeats where many examples have that value: all of them fall into one bin.
     points = (starts == ends)[:, 0]
     home = np.clip(np.searchsorted(edges, bounds[:-1], side="right") - 1, 0, bins - 1)
     inside = (bounds[:-1] >= low) & (bounds[:-1] <= high)

@@ -103,7 +103,7 @@ def _plain(texts: tf.Tensor) -> tf.Tensor:
 
 
 def _pairs(words: tf.RaggedTensor, apart: int) -> tf.RaggedTensor:
-    """Each word [batch, words] and the one so many places on, as many blanks between: [batch, pairs]."""
+    """Joins each word [batch, words] with the word `apart` places on, by `apart` blanks: [batch, pairs]."""
     first, second = words[:, :-apart], words[:, apart:]
     together = tf.strings.join([first.flat_values, second.flat_values], separator=" " * apart)
     return second.with_flat_values(together)

@@ -110,11 +110,10 @@ class Share:
         return turns if self.cuts_batches else turns.shard(self.service_count, self.service_index)
 
     def of_groups(self, groups: tf.data.Dataset, *, batches: int = 1) -> tf.data.Dataset:
-        """The part that this host reads of endless groups (positions int64 [n], rows [n, …]) of any size.
+        """Picks this host's rows from endless groups of any size: (positions int64 [n], rows [n, …]).
 
         Args:
-          batches: number of global batches from which an element of the result comes, unless this host reads
-            everything.
+          batches: an element of the result comes from so many global batches, unless this host reads all.
         """
         if self.is_all:
             return groups

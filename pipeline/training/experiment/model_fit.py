@@ -338,7 +338,7 @@ class _Data:
             f"{self._thing}, its call",
             received=f"the arguments {', '.join(missing)}",
             expected=f"arguments with the names of the data's tensors: {', '.join(there)}",
-            action=f"Name them so in {self._where}, or take one dict of all.",
+            action=f"Use these names in {self._where}, or take a dict of all tensors.",
         )
 
     # --- Outputs.

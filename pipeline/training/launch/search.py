@@ -346,7 +346,7 @@ def _tell(study: "optuna.Study", asked: "optuna.Trial", outcome: Outcome) -> Non
 
 
 def _tell_again(study: "optuna.Study", outcome: Outcome, space: Space) -> None:
-    """Takes a recorded trial through the study as it went when it ran."""
+    """Repeats a recorded trial in the study: it asks, reports and tells again what it did when it ran."""
     study.enqueue_trial(dict(outcome.params))
     asked = study.ask({key: _distribution(part) for key, part in space.items()})
     for percent, value in outcome.reports:

@@ -15,8 +15,8 @@ from pipeline.training.run.request import Request
 from pipeline.training.run.setup import decide
 
 KEPT = 8  # batches of a replica that are kept in memory
-_AHEAD = 16  # batches that a pipeline and a strategy hold ready, at most: after so many, only kept ones come
-_ENOUGH = 1.05  # a gain below it is within what a measurement of some hundred steps repeats
+_AHEAD = 16  # batches that a pipeline and a strategy hold ready, at most: after these, all come from memory
+_ENOUGH = 1.05  # measurements of some hundred steps differ by this much: a smaller gain means nothing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What follows from the scores of all items, block by block: nobody holds [batch, items] of a million items.
+"""Computes with the scores of all items, block by block: [batch, items] would not fit for a million items.
 
 Each function takes queries of `batch` examples and `Scores`, and is exact over all items.
 """

@@ -230,7 +230,7 @@ def _mean_reciprocal(before: int, size: int, relevant: int) -> float:
     """The mean of 1 / rank of the first of `relevant` rows among `size` rows in any order, after `before`."""
     irrelevant = size - relevant
     at = np.arange(irrelevant + 1)  # irrelevant rows that come first
-    # The chance that so many come first at least: those are drawn from the irrelevant ones each time.
+    # The chance that at least so many irrelevant rows come first: each of them is drawn without replacement.
     at_least = np.concatenate([[1.0], np.cumprod((irrelevant - at[:-1]) / (size - at[:-1])), [0.0]])
     return float(((at_least[:-1] - at_least[1:]) / (before + at + 1)).sum())
 
