@@ -34,7 +34,7 @@ _CHECKPOINT = flags.DEFINE_string("checkpoint", "", "best|last|STEP, for a --wor
 _TOKENIZER = flags.DEFINE_string(
     "tokenizer", "", "FILE or bytes: the tokenizer that convert made the tokens with. Leave it out for bytes."
 )
-_PROMPT = flags.DEFINE_multi_string("prompt", [], "TEXT: what is continued.")
+_PROMPT = flags.DEFINE_multi_string("prompt", [], "TEXT: a prompt to continue.")
 _PROMPTS = flags.DEFINE_string("prompts", None, "FILE: prompts in UTF-8, one a line.")
 _TOKENS = flags.DEFINE_integer("tokens", 200, "Tokens after each prompt, at most.", lower_bound=1)
 _TEMPERATURE = flags.DEFINE_float(

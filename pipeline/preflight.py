@@ -64,10 +64,12 @@ _PRECISION = flags.DEFINE_enum(
     "Number format to compute in. auto: mixed_bfloat16, or mixed_float16 on a chip that lacks it.",
 )
 _FIND_MAX_BATCH = flags.DEFINE_boolean(
-    "find_max_batch", False, "Also search the largest batch of a TPU's device: some compilations more."
+    "find_max_batch",
+    False,
+    "Also search the largest batch that fits a TPU's device; this takes some more compilations.",
 )
-_BATCH = flags.DEFINE_list("batch", [], "N,…: global batches to forecast. Empty: that of the config.")
-_FEED = flags.DEFINE_boolean("feed", True, "Measure on this host what the input pipeline gives.")
+_BATCH = flags.DEFINE_list("batch", [], "N,…: global batches to forecast. Empty: the one in the config.")
+_FEED = flags.DEFINE_boolean("feed", True, "Measure how fast the input pipeline is on this host.")
 _PRICES = flags.DEFINE_string(
     "prices",
     None,

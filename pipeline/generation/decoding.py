@@ -103,7 +103,7 @@ def continue_prompts(
     """Returns up to `most` tokens after each prompt, all prompts side by side.
 
     Args:
-      prompts: tokens, one at least of each; the last `length` of them count.
+      prompts: the tokens of each, at least one; the last `length` of them count.
       length: tokens of a row that the model sees.
       end: the token that closes a document; None: there is none.
       is_stop: (tokens after a prompt) → whether they are enough.

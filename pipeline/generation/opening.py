@@ -96,7 +96,7 @@ def _tokenizer(name: str, schema: Schema, label: TokenLabel) -> Tokenizer:
         raise InputError(
             "--tokenizer",
             received="none",
-            expected=f"what made the tokens that the model knows: {label.tokenizer or 'the schema says not'}",
+            expected=f"the tokenizer of the model's tokens: {label.tokenizer or 'the schema does not say'}",
             action="Give the file that convert was given, or bytes.",
         )
     tokenizer = open_tokenizer(name or BYTES)

@@ -39,8 +39,8 @@ def continue_texts(
         if not tokens:
             raise InputError(
                 "--prompt",
-                received=f"{prompt!r}, of no token",
-                expected="text of one token at least",
+                received=f"{prompt!r}, which has no token",
+                expected="text that has at least one token",
                 action="Correct it.",
             )
     found = continue_prompts(

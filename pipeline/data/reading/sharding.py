@@ -48,7 +48,7 @@ class Share:
             raise InputError(
                 "hosts that read",
                 received=f"{self.shard_count} for {self.replicas} replicas",
-                expected="a number that divides the replicas: every host feeds as many",
+                expected="a number that divides the replicas: every host feeds the same number of them",
                 action="Give every host as many devices, or train on another number of hosts.",
             )
         if self.cuts_batches and self.service_count > self.host_examples:

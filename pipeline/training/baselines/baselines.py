@@ -29,7 +29,7 @@ MOST_EXAMPLES = 200_000  # they answer no more rows of the final split
 _LEAST_ROWS = 1_000
 _MOST_CELLS = 8_000_000  # in a table, 32 bytes each; a fit counts them once a class, which has its own trees
 _MOST_CHARACTERS = 8_000_000  # in texts: their pairs of words take most of the time
-_MOST_NUMBERS = 20_000_000  # more predictions of the network are not compared
+_MOST_NUMBERS = 20_000_000  # if the network predicts more, nothing is compared
 _RUN = 1_024  # rows that are read together
 # A headline of the report's: what a reader looks at first.
 DECIDING = {"binary": "auc", "multiclass": "accuracy", "regression": "mean_squared_error"}

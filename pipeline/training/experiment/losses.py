@@ -145,7 +145,7 @@ def _fed(
     if label.shape and label.classes and (sparse or over_classes):
         raise InputError(
             f"{_KEY}={name}",
-            received="a loss of classes of which an example has one",
+            received="a loss for examples that have exactly one class",
             expected="a loss of each class by itself for a multilabel, such as BinaryFocalCrossentropy",
             action="Choose such a loss, or leave it out: the task's own is binary cross-entropy.",
         )

@@ -264,8 +264,8 @@ def _check_identity(path: pathlib.Path, search: Search) -> None:
         raise InputError(
             f"--workdir={path.parent}",
             received=f"a search with another {other}" if other != "compared by" else "another kind of search",
-            expected="the search that began there, with --trials alone as another number",
-            action="Choose another --workdir, or the command of before.",
+            expected="the search that began there; only --trials may differ",
+            action="Choose another --workdir, or repeat the earlier command.",
         )
 
 

@@ -127,7 +127,7 @@ def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
             raise InputError(
                 f"{FLAG}={start.recorded['workdir']}, --config.{key}",
                 received=now,
-                expected=f"{before}, as in the run that the weights are of",
+                expected=f"{before}, as in the run that the weights come from",
                 action="Take the config of that run, or train from scratch.",
             )
 
