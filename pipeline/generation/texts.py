@@ -64,7 +64,7 @@ def continue_texts(
 
 
 def _is_stop(opened: LanguageModel, stops: Sequence[str]) -> Callable[[Sequence[int]], bool]:
-    # Each token has a byte at least, so a stop text that has just ended began within so many tokens.
+    # Each token has a byte at least, so a stop text that has just ended has no more tokens than bytes.
     longest = max((len(stop.encode()) for stop in stops), default=0)
 
     def is_stop(tokens: Sequence[int]) -> bool:

@@ -460,5 +460,5 @@ def _scale_of(name: str, label: Label, statistics: SplitStatistics) -> LabelScal
     if measured is None:
         return LabelScale()
     numbers.require_distinct(Label(name=name, task="regression"), statistics.features[name])
-    # Equal labels spread as far as they are from 0.
+    # Equal labels have no deviation: their distance from 0 takes its place.
     return LabelScale(mean=measured.mean, spread=measured.std or abs(measured.mean) or 1.0)

@@ -85,7 +85,7 @@ def made(subject: Subject, predictions: "Predictions", *, hosts: int) -> dict:
     try:
         labels, predicted = predictions.in_stored_order(hosts=hosts)
         return make(subject, predicted, labels)
-    except Exception as error:  # what a library's fit may raise is no list to rely on
+    except Exception as error:  # no list says what a library's fit may raise
         return _none(_reason(error))
 
 

@@ -63,7 +63,7 @@ class Headspace:
 
 
 def own_then_kept(batches: tf.data.Dataset, *, own: int, kept: int) -> tf.data.Dataset:
-    """Returns the first `own` batches; then it makes the first `kept` ones again, and repeats these for ever."""
+    """The first `own` batches; then the first `kept` ones, made again and repeated for ever."""
     return batches.take(own).concatenate(batches.take(kept).cache().repeat())
 
 
