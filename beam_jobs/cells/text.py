@@ -136,7 +136,7 @@ class Problems(dict[int, str]):
         self.notes: dict[str, set[int]] = {}
 
     def note(self, kind: str, rows: Iterable[int]) -> None:
-        """Tells of these positions something that is no problem: `kind` is one of NOTES."""
+        """Notes that these rows, by position, deserve a remark; `kind` is one of NOTES."""
         self.notes.setdefault(kind, set()).update(rows)
 
     def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:

@@ -431,8 +431,8 @@ def _of_numbers(
 
 
 def _share_predicted(groups: np.ndarray, y: np.ndarray, base: float) -> float:
-    """The share of rows whose class the most frequent class of their group tells; rows of small groups are
-    guessed.
+    """The share of rows that have the most frequent class of their group; in small groups, `base` is taken
+    for it.
     """
     classes = int(y.max()) + 1
     counts = np.bincount(groups * classes + y, minlength=(groups.max() + 1) * classes).reshape(-1, classes)

@@ -231,7 +231,7 @@ def _line(axes: Axes, plan: Planned) -> Markup:
 
 
 def _names(axes: Axes, plans: Sequence[Planned]) -> Iterator[Markup]:
-    """The names beside the ends of the lines; those of one place have one name, with their batches."""
+    """The names beside the ends of the lines; lines that end together share a name, with their batches."""
     at: dict[tuple[str, int, int], list[Planned]] = {}
     for each in plans:
         x, y = axes.x(each.run_h[1]), axes.y(each.cost[1])

@@ -71,7 +71,7 @@ class Scored:
 
     @property
     def classes(self) -> int:
-        """The number of classes of which an example has one; 0 where it has numbers, or several answers."""
+        """The number of classes if each example has one class; 0 if it has numbers, or several answers."""
         if self.task == REGRESSION or self.task in SEVERAL:
             return 0
         predictions = self.predictions[CHALLENGER]

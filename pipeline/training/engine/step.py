@@ -243,7 +243,7 @@ def inner_loop(
     clock: Callable[[], float] = time.perf_counter,
     on_steps: Callable[[np.ndarray], None] = lambda seconds: None,
 ) -> Callable[[int], Tally]:
-    """A function of a number of steps, which runs `strategy.run(step)` that many times inside one graph.
+    """Makes a function (number of steps), which runs `strategy.run(step)` that many times inside one graph.
 
     The next batch is fetched while a step computes; in the last step of a call, nothing is fetched ahead. The
     wait for input is the time after the end of a step in which the next batch is still being made; the time

@@ -110,7 +110,7 @@ def run(
 
 
 def _corners(space: Space) -> Iterator[Point]:
-    """Points that have each value, and both ends of each range, with the first of the other keys."""
+    """Points for each value and both ends of each range; every other key has its first value in them."""
     ends = {
         key: tuple(map(part.text, (part.low, part.high))) if isinstance(part, Range) else tuple(part)
         for key, part in space.items()
