@@ -1,6 +1,6 @@
 r"""Converts raw data to a TFRecord dataset: split, shuffled, validated, measured, published all at once.
 
-CSV or TSV, with a header or with --column_names; rows are split by fractions, or an input is pinned:
+CSV or TSV, with a header or with --column_names. Fractions split the rows, or test= pins a whole input:
 
   python -m beam_jobs.convert --format=csv --schema=schema.json --output=data/census/1.0.0 \
       --input=adult-train.csv --input=test=adult-test.csv --splits=train=0.9,validation=0.1 \
@@ -11,7 +11,7 @@ Folders of images, <input>/<class>/<file>:
   python -m beam_jobs.convert --format=images --schema=schema.json --output=data/flowers/1.0.0 \
       --input=train=flowers/train --input=test=flowers/test
 
-Parquet, Avro, JSON Lines, TFRecords of Examples and TFDS likewise (see --format); text, packed:
+Parquet, Avro, JSON Lines, TFRecords of Examples and TFDS are given the same way (see --format). Text, packed:
 
   python -m beam_jobs.convert --input=corpus.txt --tokenizer=bytes --sequence_length=512 \
       --schema=schema.json --output=data/corpus/1.0.0

@@ -38,7 +38,7 @@ from pipeline.report.section import Section
 _AGAINST = flags.DEFINE_string(
     "against", None, "DIRECTORY: an earlier version of the dataset to compare with."
 )
-_JSON = flags.DEFINE_string("json", None, "FILE: also write everything that was found to it, as JSON.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write all findings to it, as JSON.")
 _HTML = flags.DEFINE_string("html", None, "FILE: also write the tables to it, as one web page.")
 _LIMIT = flags.DEFINE_multi_string("limit", [], f"KIND=NUMBER: as for beam_jobs.convert. {HELP}.")
 _SEVERITY = flags.DEFINE_multi_string("severity", [], "KIND=SEVERITY: as for beam_jobs.convert.")

@@ -100,7 +100,7 @@ class Bag(keras.layers.Layer):
         differs = keras.ops.not_equal(ordered[:, 1:], ordered[:, :-1])
         is_first = keras.ops.concatenate([keras.ops.ones_like(differs[:, :1]), differs], axis=1)
         counted = keras.ops.cast(keras.ops.logical_and(is_first, keras.ops.not_equal(ordered, 0)), "float32")
-        count = keras.ops.maximum(keras.ops.sum(counted, axis=1, keepdims=True), 1.0)  # of none: no division
+        count = keras.ops.maximum(keras.ops.sum(counted, axis=1, keepdims=True), 1.0)  # no division by 0
         return ordered, self.dropout(counted / keras.ops.sqrt(count), training=training)
 
     def compute_output_shape(

@@ -9,7 +9,7 @@ import keras
 from models.embedding import OffsetEmbedding
 
 NUMERIC, CATEGORIES = "numeric", "categories"  # the inputs that hold several columns
-_ROWS = 1 << 16  # of a table of the words of texts
+_ROWS = 1 << 16  # rows in a table for the words of texts
 Embed = Callable[[keras.KerasTensor], keras.KerasTensor]  # ids [batch, length] → [batch, length, size]
 
 

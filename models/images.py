@@ -25,7 +25,7 @@ def logits(
 
     Args:
       dropout: fraction of the features dropped in training.
-      initializer: of the kernel, as Keras takes it.
+      initializer: makes the kernel; in a form that Keras takes.
     """
     features = keras.layers.Dropout(dropout)(features)
     # float32 whatever the precision policy: bfloat16 logits would cost accuracy and leak into exports.

@@ -2,7 +2,7 @@
 
 `Items` also says how it is to be trained and served, which the task `retrieval` reads
 (pipeline/training/tasks/retrieval.py): that task asks it for blocks of scores, and for those of a batch's own
-items alone, so that nobody holds the scores of a million items at once.
+items alone, so that the scores of a million items are never in memory at once.
 """
 
 from typing import Literal, get_args

@@ -42,7 +42,7 @@ def sequence_recommender(
     """Builds the network.
 
     Args:
-      numeric, cardinalities: of other inputs, whose features stand beside the vector of the history.
+      numeric, cardinalities: the other inputs, whose features stand beside the vector of the history.
       sequences: (length, number of ids) of each sequence of ids. The history is the first one `of_items`;
         where there is none, the only sequence. The others are other inputs.
       outputs: the items.

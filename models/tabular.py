@@ -19,10 +19,10 @@ from models.features import mean_embedding, of_words
 from models.wide_deep import linear_of_ids, linear_of_numbers
 
 _FEW_IDS = 32  # a number of many values has more: 32 bins between quantiles, and one for "missing"
-# Adam moves all weights alike, so a linear part times 3 learns three times as fast as what stands beside
-# it: it has found what is linear before the rest learns by heart.
+# Adam moves all weights alike, so a linear part times 3 learns three times as fast as the parts
+# beside it: it has found what is linear before the others begin to overfit.
 _LINEAR_SCALE = 3.0
-_NARROWEST = 1e-6  # standard deviations: of a narrower bin, float32 cannot hold the parts
+_NARROWEST = 1e-6  # standard deviations: float32 cannot hold the parts of a narrower bin
 
 
 @keras.saving.register_keras_serializable("penstock")
@@ -37,8 +37,8 @@ class PiecewiseLinear(keras.layers.Layer):
     float32 [batch, n] → float [batch, n * size].
 
     Args:
-      boundaries: of each column, ascending; a column of fewer than two has its line alone.
-      bins: of a column, at most: of more boundaries, evenly many are passed over.
+      boundaries: ascending, for each column; a column with fewer than two has its line alone.
+      bins: the most bins of a column; from more boundaries, some are left out at even distances.
       size: numbers that a column becomes.
     """
 
@@ -58,7 +58,7 @@ class PiecewiseLinear(keras.layers.Layer):
         begin = keras.initializers.RandomUniform(-1.0, 1.0)
         self.line = self.add_weight(shape=(columns, self.size), initializer=begin, name="line")
         self.offset = self.add_weight(shape=(columns, self.size), initializer=begin, name="bias")
-        # Of one shape whatever the data are, so that another window of them can go on with it.
+        # The shape does not depend on the data, so training can go on with another window of them.
         shape = (columns, self.bins, self.size)
         self.pieces = self.add_weight(shape=shape, initializer="zeros", name="pieces")
 
@@ -77,7 +77,7 @@ class PiecewiseLinear(keras.layers.Layer):
 
 
 def _thinned(boundaries: Sequence[float], bins: int) -> tuple[float, ...]:
-    """At most `bins` + 1 of the boundaries, with both ends; those that all but touch are one."""
+    """At most `bins` + 1 of the boundaries, with both ends; boundaries that nearly touch become one."""
     different = np.unique(np.asarray(boundaries, np.float32))
     different = different[np.diff(different, prepend=-np.inf) > _NARROWEST]
     if len(different) > bins + 1:
@@ -87,7 +87,8 @@ def _thinned(boundaries: Sequence[float], bins: int) -> tuple[float, ...]:
 
 @keras.saving.register_keras_serializable("penstock")
 class Members(keras.layers.Layer):
-    """The features as each member sees them: times signs of its own, which are trained.
+    """The features as each member sees them: multiplied by the member's own factors, which are trained and
+    begin as signs.
 
     float [batch, width] → [batch, members, width].
     """

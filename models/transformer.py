@@ -94,8 +94,8 @@ def transformer(
 class Seen(NamedTuple):
     """What each token sees of its row, and where it stands.
 
-    `cos`, `sin`: of its rotary angles, float32 [batch, length, 1, head size / 2]; `bias`: float32 [batch,
-    length, length], 0 where a token sees another one, and `FAR` where it does not.
+    `cos`, `sin`: those of its rotary angles, float32 [batch, length, 1, head size / 2]; `bias`: float32
+    [batch, length, length], 0 where a token sees another one, and `FAR` where it does not.
     """
 
     cos: keras.KerasTensor

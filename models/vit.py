@@ -22,8 +22,8 @@ from keras import ops
 
 from models import images
 
-_TEMPERATURE = 10_000.0  # of positions: Beyer et al. 2022, as in Vaswani et al. 2017
-_EPSILON = 1e-6  # of layer normalization, in the authors' code
+_TEMPERATURE = 10_000.0  # scale of the positions: Beyer et al. 2022, as in Vaswani et al. 2017
+_EPSILON = 1e-6  # for layer normalization, from the authors' code
 POOLS = ("average", "attention")
 
 

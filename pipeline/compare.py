@@ -25,7 +25,7 @@ from pipeline.training.report import runs as runs_lib
 
 _RUNS = flags.DEFINE_multi_string("runs", [], "DIRECTORY: a run or a folder of runs; as often as needed.")
 _HTML = flags.DEFINE_string("html", None, "FILE: also write a page, with curves.")
-_JSON = flags.DEFINE_string("json", None, "FILE: also write what is printed to it, as JSON.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write the output to it, as JSON.")
 
 COMMAND = Command(
     name="pipeline.compare",

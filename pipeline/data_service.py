@@ -34,7 +34,9 @@ from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 
 _HOST = flags.DEFINE_string(
-    "host", "localhost", "NAME: how the training host reaches this one. It limits nobody: see above."
+    "host",
+    "localhost",
+    "NAME: how the training host reaches this one. It does not limit who can connect: see above.",
 )
 _LAST_PORT = (1 << 16) - 1  # TensorFlow takes a larger number modulo 65,536
 _PORT = flags.DEFINE_integer("port", 5000, "Port to listen on. 0 takes a free one.", 0, _LAST_PORT)

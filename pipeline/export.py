@@ -51,7 +51,7 @@ _FORMAT = flags.DEFINE_list(
     "litert|onnx, or both with a comma: more files of the model. They need `pip install -r "
     "requirements/export.txt`.",
 )
-_JSON = flags.DEFINE_string("json", None, "FILE: also write what was exported to it, as JSON.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write a summary of the export to it, as JSON.")
 
 
 COMMAND = Command(

@@ -30,11 +30,11 @@ from pipeline.generation.sampling import Sampling
 _MODEL = flags.DEFINE_string(
     "model", None, "DIRECTORY: an export of pipeline.export, or a --workdir of pipeline.train."
 )
-_CHECKPOINT = flags.DEFINE_string("checkpoint", "", "best|last|STEP, of a working directory; as for export.")
+_CHECKPOINT = flags.DEFINE_string("checkpoint", "", "best|last|STEP, for a --workdir; as for export.")
 _TOKENIZER = flags.DEFINE_string(
-    "tokenizer", "", "FILE or bytes: what convert made the tokens with. Not needed where that was bytes."
+    "tokenizer", "", "FILE or bytes: the tokenizer that convert made the tokens with. Leave it out for bytes."
 )
-_PROMPT = flags.DEFINE_multi_string("prompt", [], "TEXT: what is continued.")
+_PROMPT = flags.DEFINE_multi_string("prompt", [], "TEXT: a prompt to continue.")
 _PROMPTS = flags.DEFINE_string("prompts", None, "FILE: prompts in UTF-8, one a line.")
 _TOKENS = flags.DEFINE_integer("tokens", 200, "Tokens after each prompt, at most.", lower_bound=1)
 _TEMPERATURE = flags.DEFINE_float(
@@ -42,12 +42,12 @@ _TEMPERATURE = flags.DEFINE_float(
     1.0,
     "Below 1 likely tokens become likelier; 0 takes the most probable one, without a draw.",
 )
-_TOP_K = flags.DEFINE_integer("top_k", 0, "Draw from so many of the most probable tokens; 0: from all.")
+_TOP_K = flags.DEFINE_integer("top_k", 0, "Draw only from so many of the most probable tokens; 0: from all.")
 _TOP_P = flags.DEFINE_float(
     "top_p", 1.0, "Draw from the fewest of the most probable tokens that have this probability together."
 )
-_SEED = flags.DEFINE_integer("seed", 0, "Of the draws.")
-_STOP = flags.DEFINE_multi_string("stop", [], "TEXT: a continuation ends before it.")
+_SEED = flags.DEFINE_integer("seed", 0, "Decides the draws: the same seed gives the same texts.")
+_STOP = flags.DEFINE_multi_string("stop", [], "TEXT: a continuation ends before this text.")
 _JSON = flags.DEFINE_string("json", None, "FILE: also write prompts and texts to it, as JSON.")
 
 COMMAND = Command(

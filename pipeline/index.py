@@ -67,7 +67,7 @@ def _index(path: pathlib.Path, built: Index, *, write: bool) -> str:
                 f"index {target}",
                 received=f"another index than that of the {len(built):,} records in {path.name}",
                 expected="the same",
-                action="The file was modified since. If that is meant, delete the index and run again.",
+                action="The file was modified since. If this was intended, delete the index and run again.",
             )
         return f"{target}: {len(built):,} records, as in the file"
     if not write:

@@ -64,10 +64,12 @@ _PRECISION = flags.DEFINE_enum(
     "Number format to compute in. auto: mixed_bfloat16, or mixed_float16 on a chip that lacks it.",
 )
 _FIND_MAX_BATCH = flags.DEFINE_boolean(
-    "find_max_batch", False, "Also search the largest batch of a TPU's device: some compilations more."
+    "find_max_batch",
+    False,
+    "Also search the largest batch that fits a TPU's device; this takes some more compilations.",
 )
-_BATCH = flags.DEFINE_list("batch", [], "N,…: global batches to forecast. Empty: that of the config.")
-_FEED = flags.DEFINE_boolean("feed", True, "Measure on this host what the input pipeline gives.")
+_BATCH = flags.DEFINE_list("batch", [], "N,…: global batches to forecast. Empty: the one in the config.")
+_FEED = flags.DEFINE_boolean("feed", True, "Measure how fast the input pipeline is on this host.")
 _PRICES = flags.DEFINE_string(
     "prices",
     None,
@@ -84,8 +86,8 @@ _CACHE = flags.DEFINE_string(
     "DIRECTORY: answers of the compiler, which are the same for the same program. "
     "Default: penstock/preflight below $XDG_CACHE_HOME, or ~/.cache. Empty: none.",
 )
-_HTML = flags.DEFINE_string("html", None, "FILE: also write a page.")
-_JSON = flags.DEFINE_string("json", None, "FILE: also write what is printed to it, as JSON.")
+_HTML = flags.DEFINE_string("html", None, "FILE: also write the output to it, as one web page.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write the output to it, as JSON.")
 
 COMMAND = Command(
     name="pipeline.preflight",
@@ -100,7 +102,7 @@ COMMAND = Command(
 )
 EXIT_SPEAKS_AGAINST = 1
 _REPLICAS = 2
-_FEED_SECONDS = 1.0  # that each stage of the input pipeline is measured
+_FEED_SECONDS = 1.0  # how long each stage of the input pipeline is measured
 
 
 def main(argv: Sequence[str]) -> int:

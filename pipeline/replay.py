@@ -50,7 +50,7 @@ _EXAMPLES = flags.DEFINE_integer(
     "examples", 10, "Examples of a step that are listed, those with the largest losses.", lower_bound=1
 )
 _HTML = flags.DEFINE_string("html", None, "FILE: also write a page, with pictures of images.")
-_JSON = flags.DEFINE_string("json", None, "FILE: also write what is printed to it, as JSON.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write the output to it, as JSON.")
 
 COMMAND = Command(
     name="pipeline.replay",

@@ -55,14 +55,14 @@ _ROOT = flags.DEFINE_string(
 )
 _REASON = flags.DEFINE_string("reason", "", "TEXT: the reason, for the audit log.")
 _VERSION = flags.DEFINE_string("to", "", "VERSION that rollback serves again, or the last SPAN of backfill.")
-_FROM = flags.DEFINE_string("from", "", "SPAN: the first one of backfill. Empty: the first one.")
+_FROM = flags.DEFINE_string("from", "", "SPAN: where backfill begins. Empty: at the first one.")
 _CYCLE = flags.DEFINE_string("cycle", "", "ID, or its beginning: what promote publishes. Empty: the newest.")
 _PUBLISH = flags.DEFINE_boolean("publish", False, "Whether backfill publishes what the gate promotes.")
 _RETRY = flags.DEFINE_boolean("retry", False, "Whether reconcile tries a failed cycle again.")
 _FAIL_ON_REJECT = flags.DEFINE_boolean(
     "fail_on_reject", False, "Whether reconcile ends with exit code 10 if it decided not to promote."
 )
-_NOW = flags.DEFINE_string("now", "", "TIME, ISO 8601, in UTC: taken in place of now, to try a schedule.")
+_NOW = flags.DEFINE_string("now", "", "TIME, ISO 8601, in UTC: stands in for the present, to try a schedule.")
 _HTML = flags.DEFINE_string("html", None, "FILE: status also writes a page to it.")
 _JSON = flags.DEFINE_string(
     "json", None, "FILE: plan and status also write all that they know to it, as JSON."
@@ -83,7 +83,7 @@ COMMAND = Command(
 )
 _YEARS = range(1971, 2999)  # years of --now: schedules look some years back and ahead
 _LOOKS = ("plan", "status")  # they record nothing, so --now may be any time
-# Limit of --now where it is recorded: a later time would stop the root until then.
+# The most that --now may lie ahead where it is recorded: nothing would run until a recorded time has come.
 _MOST_AHEAD = datetime.timedelta(days=1)
 _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
 

@@ -128,15 +128,15 @@ _PROFILE_STEPS = flags.DEFINE_string(
 _FEED_HEADSPACE = flags.DEFINE_integer(
     "feed_headspace",
     0,
-    "STEPS: trains and writes nothing; runs so many steps on the run's own input, then on batches kept in "
-    "memory, and says how many more examples a second a faster input could give at most.",
+    "STEPS: trains and writes nothing. Runs so many steps on the run's own input, then as many on batches "
+    "kept in memory, and says how much faster a better input could make training at most.",
     lower_bound=0,
 )
 _BASELINE = flags.DEFINE_boolean(
     "baseline",
     True,
-    "For a table or texts: also fits what is simple, on 50,000 rows at most, in seconds: mean or prior, a "
-    "linear model, gradient boosting, all by scikit-learn. Runs of --sweep and of retraining leave it out.",
+    "For a table or texts: also fits simple models by scikit-learn, in seconds, on 50,000 rows at most: the "
+    "mean or prior, a linear model, gradient boosting. Runs of --sweep and of retraining leave it out.",
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the final metrics to it, as JSON.")
 
@@ -238,7 +238,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _write_json(result: dict) -> None:
-    """Writes what --json asks for; of several processes, the chief does."""
+    """Writes what --json asks for; only the chief of several processes does."""
     from pipeline.base import files
     from pipeline.training.engine import cluster
 
@@ -306,8 +306,8 @@ def _config_of(dataset: Dataset, point: grid.Point) -> config_lib.Values:
 def _rate_scaling(values: base.Config, dataset: Dataset) -> RateScaling:
     """How the learning rate of these values follows from their batch and that of the config file.
 
-    A batch that the file leaves to the rows is that of the rows that `values` select: where the command line
-    names none either, both are one.
+    If the file leaves the batch to the rules, they choose it for the rows of `values`. If the command line
+    names none either, both batches are the same.
     """
     if _LR_SCALING.value != config_lib.LINEAR:
         return RateScaling()

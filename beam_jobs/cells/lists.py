@@ -53,7 +53,7 @@ class Names:
     """The names in the lists of a column.
 
     Attributes:
-      rows: of each name, ascending, int64 [names].
+      rows: the row of each name, ascending, int64 [names].
       values: cleaned text [names]; null where a list lacks a value.
       are_lists: bool [rows], False where a row has no list.
     """

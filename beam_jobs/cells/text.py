@@ -121,14 +121,14 @@ def clean_text(text: pa.StringArray, rules: Clean) -> pa.StringArray:
 
 NOT_UTF_8 = "not UTF-8"
 
-# What is told of rows that are kept: a local time that clocks show twice, a list that is too long.
+# Remarks on rows that are kept: a local time that clocks show twice, a list that is too long.
 SHOWN_TWICE, TRUNCATED = NOTES = ("shown_twice", "truncated")
 
 
 class Problems(dict[int, str]):
     """The first problem of each row.
 
-    Beside them rows that have none, but of which something is told: see `NOTES`.
+    `notes` has rows that conform and still deserve a remark, by its kind, one of `NOTES`.
     """
 
     def __init__(self, problems: Mapping[int, str] | None = None) -> None:
@@ -136,7 +136,7 @@ class Problems(dict[int, str]):
         self.notes: dict[str, set[int]] = {}
 
     def note(self, kind: str, rows: Iterable[int]) -> None:
-        """Tells of these positions something that is no problem: `kind` is one of NOTES."""
+        """Notes that these rows, by position, deserve a remark; `kind` is one of NOTES."""
         self.notes.setdefault(kind, set()).update(rows)
 
     def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:

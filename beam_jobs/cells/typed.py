@@ -36,7 +36,7 @@ from pipeline.data.schema.schema import Schema
 class Column:
     """`values` is null where the value is missing; `problems` says why the row at a position is bad.
 
-    `notes` has by their kind, one of `cells.text.NOTES`, the rows of which something is told.
+    `notes` has the rows that deserve a remark, by its kind, one of `cells.text.NOTES`.
     """
 
     values: pa.Array

@@ -61,7 +61,7 @@ def file_problems(directory: pathlib.Path, published: File) -> Iterator[Problem]
 
 
 def conversion_problems(directory: pathlib.Path) -> Iterator[Problem]:
-    """Yields the damage of the record of the conversion, which the manifest does not list."""
+    """Yields what is damaged in conversion.json, which the manifest does not list."""
     try:
         records.read_conversion(directory)
     except InputError as error:

@@ -102,7 +102,7 @@ def _unknown_values(
     """
     counted = measured.values.values if measured.values else ()
     unknown = [(value, count) for value, count in counted if value not in known]
-    all_of_them = max(1, sum(count for _, count in counted))  # of lists there are several a row
+    all_of_them = max(1, sum(count for _, count in counted))  # a list gives a row several
     yield from policy.above_limit(
         kind,
         sum(count for _, count in unknown) / all_of_them,
@@ -221,7 +221,7 @@ def _domain(feature: Categorical) -> set[str] | None:
 def _absent_classes(
     split: str, feature: Label, measured: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
-    # Of very many items few are in a small split.
+    # A small split can hold only few of very many items.
     if measured.values is None or (feature.is_retrieval and split != TRAIN):
         return
     seen = {value for value, _ in measured.values.values}

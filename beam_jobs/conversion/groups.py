@@ -18,11 +18,11 @@ def in_groups(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatch, lis
     those that are kept are drawn at random, and they are the same on every run.
 
     Args:
-      rows: of `cells.typed.arrow_schema`, sorted by the order hash; equal hashes by records.
+      rows: have `cells.typed.arrow_schema`, sorted by the order hash; equal hashes by records.
     """
     rows = rows.take(pa.array(_by_group(rows)))
     starts, sizes = _groups(rows)
-    place = np.arange(rows.num_rows) - np.repeat(starts, sizes)  # of each row in its group
+    place = np.arange(rows.num_rows) - np.repeat(starts, sizes)  # each row's place in its group
     kept = place < schema.group.length
     if kept.all():
         return rows, []

@@ -126,7 +126,7 @@ class TypedRows:
     rows: pa.RecordBatch  # [kept], of `cells.typed.value_schema`
     kept: np.ndarray  # int64 [kept], positions in the raw batch
     rejected: tuple[Rejection, ...]
-    notes: Mapping[str, int]  # conforming rows of which something is told, by `outcome.note`
+    notes: Mapping[str, int]  # conforming rows that deserve a remark, by `outcome.note`
 
     def of_kept(self, cells: pa.Array) -> pa.Array:
         """The values of `cells`, [raw rows], that belong to the conforming rows: [kept]."""

@@ -93,7 +93,7 @@ def _heads(lengths: pa.Array, head: Callable[[int], bytes]) -> Bytes:
 
 
 def _bytes(values: pa.Array) -> Bytes:
-    """The value [rows]; of lists the whole content of a BytesList: a tag, a length and the bytes of each."""
+    """The value [rows]; a list becomes a BytesList's content: tag, length and bytes of each item."""
     if pa.types.is_fixed_size_list(values.type):
         items = _bytes(values.flatten())
         joined_items = joined(_heads(pc.binary_length(items), bytes_head), items)

@@ -22,7 +22,7 @@ class Published:
     manifest: Manifest
     rejected_reasons: Mapping[str, int]
     anomalies: Sequence[Anomaly]
-    notes_of_rows: Notes  # rows by what is told of them and the feature
+    notes_of_rows: Notes  # rows that deserve a remark, by the remark and the feature
     are_groups: bool = False  # whether a record is a group of rows
     notes: Sequence[str] = ()
 

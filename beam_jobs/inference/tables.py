@@ -67,9 +67,9 @@ class WritePredictions(beam.DoFn):
 def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
     """Key columns, then class and float32 probabilities [rows, classes], or a float32 value [rows].
 
-    Of a multilabel the classes whose probability is above one half, as lists of their names; of several
-    targets a value each, called after it. Of tokens the log-probabilities, float32 [rows, tokens, 2]. Of
-    items the names of the best ones and their scores, [rows, k] each.
+    A multilabel has the classes whose probability is above one half, as lists of their names. Several targets
+    have a column each, called after the target. Tokens have log-probabilities, float32 [rows, tokens, 2].
+    Items have the names of the best ones and their scores, [rows, k] each.
     """
     [keys] = pa.ipc.open_stream(predicted.keys)
     columns: dict[str, pa.Array] = dict(zip(keys.schema.names, keys.columns, strict=True))

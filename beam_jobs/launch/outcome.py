@@ -45,12 +45,12 @@ class Outcome:
     statistics: Mapping[str, bytes]
     # Number of lines by the name of the input split, for splits that are a part of a file.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    # Rows of which something is told, by `note`.
+    # The number of rows that deserve a remark, by `note`.
     noted: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def notes(self) -> Notes:
-        """The rows of which something is told, for each of NOTES."""
+        """The number of rows that deserve a remark, by feature, for each of NOTES."""
         found: dict[str, dict[str, int]] = {kind: {} for kind in NOTES}
         for key, rows in self.noted.items():
             kind, _, feature = key.partition(_OF)
@@ -74,7 +74,7 @@ class Outputs:
     statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, its accumulated statistics
     # The name of an input split that is a part of a file, and the number of its lines.
     lines: beam.PCollection[tuple[str, int]] | None = None
-    # What is told of rows, by `note`, and of how many.
+    # The remarks on rows, by `note`; each counts its rows.
     noted: beam.PCollection[tuple[str, int]] | None = None
 
 
@@ -82,7 +82,7 @@ _OF = " of "
 
 
 def note(kind: str, feature: str) -> str:
-    """Returns the key of what is told of rows for a feature; `kind` is one of NOTES."""
+    """Returns the key under which rows with such a remark are counted; `kind` is one of NOTES."""
     return f"{kind}{_OF}{feature}"
 
 
@@ -95,7 +95,7 @@ _WARNINGS = {
 
 
 def warnings_of(notes: Notes) -> list[str]:
-    """Formats what is told of rows, from a document that has NOTES among others."""
+    """Formats the remarks on rows as warnings; `notes` may have other keys than NOTES, too."""
     return [
         f"warning: '{feature}': {rows:,} rows {_WARNINGS[kind]}"
         for kind in NOTES

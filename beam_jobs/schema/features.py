@@ -32,10 +32,10 @@ _INTEGER_CATEGORY_LIMIT = 1000  # such categories are below it
 _DIGITS = 2.0**53  # whole numbers up to which float64 has all
 _LONGEST_LIST = 64  # values of a row that are kept, unless the user raises it
 _MOSTLY = 0.9  # share of the items of lists that are those of a retrieval
-_LISTED = 1000  # distinct strings up to which the vocabulary is listed
-_TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
-_LEAST_LENGTH, _MOST_LENGTH = 32, 512  # of the words of a text that a model gets
-_BUCKETS = 1 << 16  # of its words and pairs: 10,000 short texts have some 20,000 and 100,000
+_LISTED = 1000  # the most distinct strings of a vocabulary that the schema lists
+_TEXT_WORDS = 3.0  # strings with so many words on average, or more, are text
+_LEAST_LENGTH, _MOST_LENGTH = 32, 512  # words of a text that a model gets
+_BUCKETS = 1 << 16  # buckets for its words and pairs: 10,000 short texts have some 20,000 and 100,000
 # Where a dataset has nothing but texts: runs of so many characters, words between those of a pair, and
 # buckets for all of these: 10,000 short texts have some 400,000, and in fewer buckets they learned less.
 # So each row gets 128 buckets, within these bounds.
@@ -183,7 +183,7 @@ def with_runs(features: Sequence[Feature], *, rows: int) -> list[Feature]:
     There is nothing else to learn from, and pipeline/configs/text.py learns from them.
 
     Args:
-      rows: of the table, as far as it was read.
+      rows: rows of the table, as far as it was read.
     """
     inputs = [each for each in features if not isinstance(each, Label)]
     if not all(isinstance(each, Text) for each in inputs):

@@ -37,7 +37,7 @@ _NUMBERED_CLASSES = 20  # up to this many distinct whole numbers are classes
 _CLASSES = 1000  # above this number of values, words are hardly classes, unless --task says so
 _FEW_ROWS = 10  # up to this many rows, each class may have only one row
 _FAR_CLASS = 3  # a class is far from the others if its distance is so many times their range
-_LISTS = 1.2  # a label looks like lists where it has this many different lists for each class in them
+_LISTS = 1.2  # times as many different lists as classes in them: from here on, a label holds lists
 _NEARLY_ALL = 0.95  # where one number has this part of the rows, there is little to predict
 _CANDIDATES = 5
 _CANDIDATE_CLASSES = 100
@@ -431,8 +431,8 @@ def _of_numbers(
 
 
 def _share_predicted(groups: np.ndarray, y: np.ndarray, base: float) -> float:
-    """The share of rows whose class the most frequent class of their group tells; rows of small groups are
-    guessed.
+    """The share of rows that have the most frequent class of their group; in small groups, `base` is taken
+    for it.
     """
     classes = int(y.max()) + 1
     counts = np.bincount(groups * classes + y, minlength=(groups.max() + 1) * classes).reshape(-1, classes)

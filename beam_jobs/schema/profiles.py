@@ -209,7 +209,7 @@ class ColumnProfile:
     images: int = 0  # values that are an image's own bytes
     lengths: Mapping[int, int] = dataclasses.field(default_factory=dict)  # rows by the size of their list
     items: Literal["whole", "numbers", "text"] = "whole"  # what lists hold
-    item_counts: Mapping[str, int] = dataclasses.field(default_factory=dict)  # of what is in lists
+    item_counts: Mapping[str, int] = dataclasses.field(default_factory=dict)  # items of lists, like `counts`
     item_others: int = 0  # items that have no count of their own
     empty_lists: int = 0  # rows whose list has no item
     delimiter: str = ""  # what stands between the items of lists in text

@@ -22,7 +22,7 @@ _OFTEN = 0.2  # share of the rows; a word that means "missing" is mostly rarer
 _NEGATIVE = re.compile(r"\([0-9][0-9.,]*\)|[0-9][0-9.,]*-|[\u2212\u2013\u2012\ufe63\uff0d][0-9][0-9.,]*")
 _DELIMITERS = ("|", ";", ",")
 _SECONDS = (100_000_000, 10_000_000_000)  # since 1970: from 1973 to 2286
-_WORDS_FOR_LISTS = 4  # times as many lists as words are in them
+_WORDS_FOR_LISTS = 4  # times as many different lists as words in them
 
 
 def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
@@ -277,7 +277,7 @@ def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
 def delimiter_of(profile: ColumnProfile, *, lists: float = _WORDS_FOR_LISTS) -> str:
     """Returns what stands between the words of a column of lists; empty if it is none.
 
-    `lists`: different lists for each word in them, at least.
+    `lists`: a column of lists has at least this many times as many different lists as words.
     """
     for delimiter in _DELIMITERS:
         words = {word.strip() for value in profile.values for word in value.split(delimiter)} - {""}

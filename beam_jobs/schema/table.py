@@ -141,7 +141,7 @@ def _check_grouping(group: str | None, *, label: Sequence[str], ignore: Sequence
 
 
 def _sizes(profile: ColumnProfile) -> list[int]:
-    """The rows of each group, ascending; one of 1 where no row has a group."""
+    """The number of rows in each group, ascending; [1] where no row has a group."""
     return sorted(rows for key, rows in profile.counts.items() if key) or [1]
 
 

@@ -238,7 +238,7 @@ class OddRow(NamedTuple):
 
 
 class RowLines:
-    """Takes the bytes of a file or of an input split of it as they are read, and gives the lines of its rows.
+    """Takes the bytes of a file, or of a part of it, as they are read, and tells at which line each row is.
 
     Rows are numbered from 0 as Arrow's reader does, which skips blank lines. Arrow reads in a thread of its
     own, so one thread may add while another asks.

@@ -92,8 +92,8 @@ FORMATS: Mapping[str, Format] = {
                 flag="escape",
                 field="escape",
                 default="",
-                help="CHARACTER: stands in CSV cells before quotes, delimiters and line ends that are text, "
-                "such as \\; none: two quotes stand for one. The default is found as for --quote.",
+                help="CHARACTER: stands before quotes, delimiters and line ends that are text in a CSV cell, "
+                "such as \\. none: two quotes stand for one. The default is found as for --quote.",
                 parse=lambda text: flags.quoting(text, "escape", default="none"),
                 usual="none",
             ),
@@ -109,8 +109,8 @@ FORMATS: Mapping[str, Format] = {
                 flag="header",
                 field="header",
                 default=None,
-                help="Whether the first row of CSV files names the columns (without: column_1, column_2, "
-                "…). By default what infer_schema found, else yes.",
+                help="Whether the first row of CSV files names the columns. no: they are called column_1, "
+                "column_2, …. The default is what infer_schema found, else yes.",
                 choices=("yes", "no"),
                 parse=lambda text: text or "yes",
             ),

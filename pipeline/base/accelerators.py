@@ -13,15 +13,15 @@ class Accelerator:
     """One device that a process computes on.
 
     Attributes:
-      pattern: of the name that a driver or a machine gives it; the first in the table that fits counts.
+      pattern: fits the name that a driver or a machine gives it; the first one in the table that fits counts.
       teraflops: peak of bfloat16, or of float16 where it has no bfloat16, in 10¹² a second.
-      memory_gb: in 10⁹ bytes.
-      gb_per_s: of the memory, in 10⁹ bytes.
+      memory_gb: size of the memory, in 10⁹ bytes.
+      gb_per_s: speed of the memory, in 10⁹ bytes.
       source: document and its date.
       target: what `pipeline.preflight --target` calls it; empty: it takes none such.
       has_bfloat16: whether it computes bfloat16.
-      clock_ghz: of its matrix units, by which a compiler's cycles become seconds: the peak divided by their
-        multiply-adds a cycle. None: not known.
+      clock_ghz: clock of its matrix units, which turns a compiler's cycles into seconds: the peak divided by
+        their multiply-adds a cycle. None: not known.
       lanes: width of its matrix units. Sizes are padded to a multiple of it.
     """
 

@@ -67,7 +67,7 @@ def loads(content: bytes, *, file_format: str = "", indent: int | None = None) -
     document = json.loads(content)
     check(document)
     if indent is not None and content != (written := dumps(document, indent=indent)):
-        raise ValueError(f"{len(content):,} bytes in place of {len(written):,}, or others")
+        raise ValueError(f"{len(content):,} bytes in place of {len(written):,}, or with other content")
     if file_format and document["format"] != file_format:
         raise ValueError(f"format {document['format']!r} in place of {file_format!r}")
     return document

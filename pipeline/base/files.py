@@ -231,7 +231,7 @@ def file_state(path: str | os.PathLike) -> FileState:
 
 
 def state_of_status(status: os.stat_result) -> FileState:
-    """Returns the state from the status of a file."""
+    """Picks the fields of a `FileState` from what os.stat returned."""
     return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
@@ -366,8 +366,8 @@ def _started(pid: str) -> str:
 _IN_A_TURN = 64  # files of one turn, which one thread asks about in order
 _AT_ONCE = 8  # turns that run at once
 _FIRST_TOGETHER = 32  # turns that overlap before the waiting is measured again
-_WAITED_FOR = 1 / 8  # share of the files of a turn that a thread waits for, from which turns overlap
-_WAITING = 1 / 2  # share of the time of a turn that a thread waits, from which turns overlap
+_WAITED_FOR = 1 / 8  # turns overlap if a thread waits for this share of a turn's files, or more
+_WAITING = 1 / 2  # turns overlap if a thread waits for this share of a turn's time, or more
 _THREAD = getattr(resource, "RUSAGE_THREAD", None)  # only Linux has it
 
 

@@ -19,7 +19,7 @@ Config = ConfigDict  # what get_config() of a config file returns
 def get_config() -> Config:
     config = Config()
 
-    config.seed = 0  # of weights, order and augmentation
+    config.seed = 0  # decides the first weights, the order and the augmentation
     config.global_batch = 128  # examples a step, over all replicas; 0: by the rows
 
     # `name` is one of models/registry.py, module:function of your own, keras.applications:NAME,
@@ -38,7 +38,7 @@ def get_config() -> Config:
     config.mixture = ()
     config.image_size = (0, 0)  # height, width; (0, 0): the schema's, where all images have one size
     config.shuffle = "auto"  # global; windows (for small records); or auto, which chooses one
-    # The model normalises; with bfloat16 or float32 the host does, and copies more bytes.
+    # With uint8 the model normalises; with bfloat16 or float32 the host does, and copies more bytes.
     config.image_dtype = "uint8"
 
     # Changes to training images; by default none. The keys are those of pipeline/data/images/augmentation.py.
@@ -49,19 +49,20 @@ def get_config() -> Config:
     config.loss = {"name": ""}
 
     config.train = {}
-    config.train.split = "train"  # or a part: train[:90%], train[1000:], train+validation
-    config.train.weight = 1.0  # of --dataset in a mixture
+    config.train.split = "train"  # the rows to train on; also train[:90%], train[1000:], train+validation
+    config.train.weight = 1.0  # the weight of --dataset in a mixture
     config.train.epochs = 10.0  # passes over the data; 0: by the rows
-    config.train.steps = 0  # 0: as many as the epochs take
+    config.train.steps = 0  # steps in all; 0: as many as the epochs take
     config.train.steps_per_loop = 32  # steps the device runs by itself; 32 gave 1.3x on a small model
     config.train.log_every_steps = 100  # steps between points of the curves
-    config.train.checkpoint_every_steps = 1_000  # also at the end of every epoch
-    config.train.checkpoints_kept = 3  # the latest ones
-    # Also the best one by this number, such as val_loss or val_auc, which is then what is evaluated and
-    # exported in the end; auto: val_loss, where there is a validation.
+    config.train.checkpoint_every_steps = 1_000  # steps between checkpoints; every epoch ends with one, too
+    config.train.checkpoints_kept = 3  # how many of the latest checkpoints stay
+    # Also keeps the best checkpoint by this number, such as val_loss or val_auc; in the end this one is
+    # evaluated and exported. auto: val_loss, where there is a validation.
     config.train.keep_best = ""
     config.train.micro_batches = 1  # equal parts of a replica's batch, one at a time in memory
-    config.train.on_bad_step = "stop"  # where a loss is not finite; or skip, or roll_back (docs/training.md)
+    # What follows a loss that is not finite: stop, skip or roll_back (docs/training.md).
+    config.train.on_bad_step = "stop"
     config.train.bad_steps_allowed = 10  # steps skipped, or times rolled back; one more stops the run
     config.train.standardise_labels = True  # a regression learns labels of mean 0 and deviation 1
     config.train.label_smoothing = 0.0  # the part of each label that is spread over all classes, such as 0.1
@@ -69,33 +70,35 @@ def get_config() -> Config:
     config.train.class_weights = ()
     config.train.example_weights = ""  # a numeric feature that weighs the losses; the model does not get it
     config.train.frozen = ()  # variables that are not trained, such as ('conv2d*', 'stem/*')
-    config.train.jit_compile = False  # XLA; a TPU always does
+    config.train.jit_compile = False  # compiles with XLA, as a TPU always does
 
     config.optimizer = {}
     # adamw, adam, sgd, adagrad, muon, one of keras.optimizers, or module:function
     config.optimizer.name = "adamw"
-    config.optimizer.learning_rate = 1e-3  # the largest, after the warm-up
+    config.optimizer.learning_rate = 1e-3  # the largest one, after the warm-up
     # cosine or linear (to 0 at the end), rsqrt, constant, a class of keras.optimizers.schedules, or code
     config.optimizer.schedule = "cosine"
-    config.optimizer.warmup_part = 0.05  # of the run, in which the learning rate rises
+    config.optimizer.warmup_part = 0.05  # the part of the run in which the learning rate rises
     config.optimizer.warmup_steps = 0  # the same in steps, in place of warmup_part; 0: warmup_part counts
-    config.optimizer.clip_norm = 0.0  # of all gradients together, over all replicas; 0: as long as they are
-    config.optimizer.ema = 0.0  # decay of averages of the weights, which are evaluated and exported; 0: none
-    config.optimizer.weight_decay = 1e-4  # for all but adam
+    config.optimizer.clip_norm = 0.0  # most that the norm of all gradients together may be; 0: any
+    config.optimizer.ema = 0.0  # decay of weight averages, which are evaluated and exported; 0: none
+    config.optimizer.weight_decay = 1e-4  # adam has none
     config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
-    config.optimizer.momentum = 0.9  # sgd, and others that take it
+    config.optimizer.momentum = 0.9  # for sgd, and others that take it
     config.optimizer.matrices = ("*kernel",)  # variables of two axes that muon updates; adamw does the others
-    # Which embedding tables are updated by rows, those of a batch's ids: auto (the large ones), always (all)
-    # or never (docs/training.md, "Large tables").
+    # Which embedding tables are updated only in the rows that a batch looks up: auto (the large ones), always
+    # (all) or never (docs/training.md, "Large tables").
     config.optimizer.sparse = "auto"
-    config.optimizer.rates = ()  # times the learning rate, by variable: (('logits/*', 10.0),); first match
+    # Factors of the learning rate by variable: (('logits/*', 10.0),); the first pattern that matches counts.
+    config.optimizer.rates = ()
 
     config.evaluation = {}
     # Evaluated after epochs; skipped where there is none. auto: a tenth of train takes its place.
     config.evaluation.split = "validation"
     config.evaluation.every_epochs = 1  # epochs between evaluations; 0: by the length of the run
-    config.evaluation.final_split = ""  # evaluated at the end; empty: test, else that of after epochs
-    config.evaluation.global_batch = 512  # most examples of an evaluation step
+    # Evaluated at the end; empty: test, or where there is none the split that is evaluated after epochs.
+    config.evaluation.final_split = ""
+    config.evaluation.global_batch = 512  # the most examples of an evaluation step
     # Metrics besides the task's, such as ('f1', 'precision@0.3'); see docs/training.md.
     config.evaluation.metrics = ()
 
@@ -110,7 +113,7 @@ def get_config() -> Config:
 
 
 def by_rules() -> Config:
-    """As above, but for what pipeline/training/experiment/defaults.py decides by the rows of the dataset."""
+    """Like get_config, but pipeline/training/experiment/defaults.py decides some values by the rows."""
     config = get_config()
     left = {"global_batch": 0, "train.epochs": 0.0, "train.keep_best": "auto"}
     left |= {"evaluation.split": "auto", "evaluation.every_epochs": 0}

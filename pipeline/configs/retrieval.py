@@ -13,9 +13,9 @@ options.
 
 Hardware: 2 CPU cores are enough for thousands of items. `python -m benchmarks.retrieval` draws 60,000 choices
 of 300 users among 1,000 items from known probabilities: recall@10 .545, where .554 is the best possible,
-trained against the items of the batch (.368 without the correction, .542 against all items). Of 30,000
-walks among 100 items, sequence_recommender finds .640 of .683 that are possible, and two_tower .335. All of
-it takes 140 CPU seconds.
+trained against the items of the batch (.368 without the correction, .542 against all items). In
+30,000 walks among 100 items, sequence_recommender finds .640, where .683 is possible, and two_tower .335. All
+of it takes 140 CPU seconds.
 """
 
 from pipeline.configs import base

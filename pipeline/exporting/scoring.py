@@ -116,7 +116,7 @@ class ExportedModel:
         return self.module.signatures[EVALUATED](**given, **labels)[EVALUATED].numpy()
 
     def predictions(self, rows: StoredRows) -> np.ndarray:
-        """Returns predictions [n, …], as the task's `predictions` gives them; of groups [n, length]."""
+        """Returns predictions [n, …], as the task's `predictions` gives them; for groups [n, length]."""
         if rows.schema.group:
             return self._scores_of_groups(rows)
         if rows.are_records:

@@ -2,12 +2,13 @@
 
   python -m pipeline.forecast.compiler PROGRAM TOPOLOGY REPLICAS
 
-PROGRAM is a file with a serialised HloModuleProto, as TensorFlow lowers it; TOPOLOGY such as v5e:2x4, and so
-many of its devices run it together. The
-last line of stdout is a JSON object, as `Compiled` has it. The compiler may take minutes, abort the process
-or take all memory: so whoever calls it gives it a process and a time limit (`compile_for`).
+PROGRAM is a file with a serialised HloModuleProto, as TensorFlow lowers it. TOPOLOGY is for example v5e:2x4,
+and REPLICAS of its devices run the program together. The last line of stdout is a JSON object with the fields
+of `Compiled`. The compiler may take minutes, abort the process or take all memory: so whoever calls it gives
+it a process and a time limit (`compile_for`).
 
-The way through jaxlib is of jax 0.10.2 and libtpu 0.0.42.1: later ones of libtpu end the process on a tpu7x.
+The calls of jaxlib are those of jax 0.10.2 with libtpu 0.0.42.1: later versions of libtpu end the process on
+a tpu7x.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from importlib import import_module  # of packages that requirements.txt does not have
+from importlib import import_module  # for packages that requirements.txt does not have
 
 import numpy as np
 
@@ -56,14 +57,14 @@ class Compiled:
 
     Attributes:
       verdict: FITS, TOO_LARGE, FAILED, TIMED_OUT or ENDED.
-      message: of the compiler, where it does not fit.
-      peak_bytes: memory at the worst moment; what would be needed, where it is too large and that is known.
-      limit_bytes: of the device, where the compiler says it.
+      message: what the compiler says, where it does not fit.
+      peak_bytes: memory at the worst moment. Where it does not fit: what it would need, if that is known.
+      limit_bytes: memory of the device, where the compiler says it.
       argument_bytes: weights, state of the optimizer and batch.
-      flops, accessed_bytes: of a step.
+      flops, accessed_bytes: what a step computes and moves.
       collectives: bytes that a device puts into operations with other devices, by their kind.
-      cycles: of a step, by the scope of the operation that they are spent in.
-      seconds: of the compilation.
+      cycles: cycles of a step, by the scope of the operation that spends them.
+      seconds: how long the compilation took.
     """
 
     verdict: str

@@ -19,7 +19,8 @@ def of_hosts(certificate: Certificate, target: Target, band: Band | None, *, bat
 
     Args:
       certificate: measured on this host, which is taken for the only one.
-      band: of a step. Where its ends are equal, it is known only how short a step can be; None: nothing is.
+      band: times that a step may take. If both ends are equal, they are only the least time; None: nothing
+        is known.
       batch: examples of a device.
     """
     if band is None:

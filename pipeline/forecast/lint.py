@@ -12,8 +12,8 @@ from pipeline.report import formats
 from pipeline.report.section import Finding
 
 _SUBLANES = 8  # rows of a TPU's tile; its columns are `Accelerator.lanes`
-_WASTE = 0.25  # of a layer's multiplications that is worth a line
-_SHARE = 0.05  # of all multiplications: smaller layers do not count
+_WASTE = 0.25  # more than this part of a layer's multiplications in vain is worth a line
+_SHARE = 0.05  # layers with a smaller part of all multiplications do not count
 _LARGE_TABLE = 1 << 28  # bytes
 _MOST = 5
 

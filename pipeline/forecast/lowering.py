@@ -21,7 +21,7 @@ from pipeline.training.experiment.model import build_model
 from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity.subject import Subject
 
-_SOME_STEPS = 1_000  # of the schedule: no program depends on how many
+_SOME_STEPS = 1_000  # length of the schedule: no program depends on it
 _UNSUPPORTED = re.compile(r"(\w+) \(No registered '(\w+)' OpKernel for XLA")
 _LINE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _LIBRARIES = ("/site-packages/", "/lib/python", "<frozen")
@@ -43,8 +43,8 @@ class Weighed:
 
     Attributes:
       example: one example's inputs and targets.
-      flops: of a training step, for one example; None where they cannot be counted.
-      specs: of a batch of one device: names of inputs, then of targets, as `tf.TensorSpec`s of one example.
+      flops: what a training step computes for one example; None where it cannot be counted.
+      specs: a device's batch: names of inputs, then of targets, as `tf.TensorSpec`s of one example.
       replicas: devices among which a step is divided; each has a batch of its own.
     """
 
@@ -66,8 +66,8 @@ class Weighed:
         return self.weights + self.optimizer + self.averages
 
     def activations(self, batch: int) -> int:
-        """Outputs of the forward pass for what of a batch is there at once: an upper bound of
-        what the backward pass keeps of them.
+        """The size of all outputs of the forward pass for the examples that are in memory at once: an upper
+        bound of what the backward pass keeps of them.
         """
         return -(-batch // self.micro_batches) * sum(each.outputs for each in self.layers)
 
@@ -94,7 +94,7 @@ class Weighed:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Program:
-    """A serialised HloModuleProto, and what its operations cost that do not look so."""
+    """A serialised HloModuleProto, and findings on operations that cost more than one sees."""
 
     content: bytes
     findings: tuple[Finding, ...]
@@ -104,8 +104,8 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
     """Builds the model and the step of an experiment, as a run would; nothing is trained.
 
     Args:
-      replicas: devices among which a step is divided. Of several, the program of one can be compiled, with
-        its sums over all, and not run.
+      replicas: devices among which a step is divided. If there are several, the program of one of them can
+        be compiled, with its sums over all, but not run.
 
     Raises:
       InputError: the experiment does not fit the dataset, or its first batch cannot be read.
@@ -167,7 +167,7 @@ def _bytes(variables: Sequence[keras.Variable]) -> int:
 
 
 def _layers(model: keras.Model) -> list[Layer]:
-    """Layers without layers of their own, those of one name as one; and what else the model computes."""
+    """The innermost layers, those of one name as one, and what the model computes outside of them."""
     weights: dict[str, int] = {}
     for layer in model._flatten_layers(include_self=False):
         own = [each for each in layer.weights if each.path.rpartition("/")[0].endswith(layer.name)]
@@ -255,9 +255,10 @@ _SIZED = "Multiply by a mask, or use keras.ops.where with three arguments."
 
 
 def _unsized(operations: Sequence[tf.Operation]) -> list[str]:
-    """Each operation of the forward pass that makes a result of unknown size of known ones, with its line.
+    """Each operation of the forward pass whose result has an unknown size, while its inputs have known ones.
 
-    Those without a line of the user's follow from others: they count where there are no others.
+    The user's line stands with it. Operations without such a line follow from others: they count only where
+    there are no others.
     """
     forward = (each for each in operations if "gradient_tape/" not in each.name)
     found = [(each.type, _where(each)) for each in forward if _makes_unknown(each)]

@@ -73,7 +73,7 @@ class Planned:
       is_fed: whether the band limits the rate, and not what `hosts` are expected to deliver.
       is_bounded: whether the second of a pair bounds it; otherwise nothing is known but the first.
       epoch_h, run_h: hours.
-      cost: of the run; None where the price is not known.
+      cost: what the run costs; None where the price is not known.
     """
 
     name: str
@@ -102,9 +102,9 @@ def planned(
     """The runs of those forecasts against which nothing speaks.
 
     Args:
-      rows: of an epoch.
-      examples: of the whole run.
-      certificate: of this host's feed, from which the rate of a slice's hosts follows; None: the feed is
+      rows: rows of an epoch.
+      examples: examples of the whole run.
+      certificate: the feed of this host, from which the rate of a slice's hosts follows; None: the feed is
         taken for no limit.
     """
     return [
@@ -149,7 +149,7 @@ def section(
     Runs of which only a bound is known come last.
 
     Args:
-      examples: of the whole run.
+      examples: examples of the whole run.
       without: targets whose time is not known, or for which the step is too large.
     """
     ranked = sorted(
@@ -231,7 +231,7 @@ def _line(axes: Axes, plan: Planned) -> Markup:
 
 
 def _names(axes: Axes, plans: Sequence[Planned]) -> Iterator[Markup]:
-    """The names beside the ends of the lines; those of one place have one name, with their batches."""
+    """The names beside the ends of the lines; lines that end together share a name, with their batches."""
     at: dict[tuple[str, int, int], list[Planned]] = {}
     for each in plans:
         x, y = axes.x(each.run_h[1]), axes.y(each.cost[1])

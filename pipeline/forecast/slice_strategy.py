@@ -30,7 +30,7 @@ class _Extended(one_device_strategy.OneDeviceExtended):
         return self._replicas
 
     def _use_merge_call(self) -> bool:
-        return False  # as TPUStrategy: a replica adds, and updates, by itself
+        return False  # like TPUStrategy: a replica adds, and updates, by itself
 
     def _call_for_each_replica(self, function: Callable, args: tuple, kwargs: dict) -> object:
         with _Context(self._container_strategy(), replicas=self._replicas, instances=self._instances):

@@ -25,8 +25,8 @@ from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity import updates
 
 _REHEARSED = 2  # steps
-_EXAMPLES = 16  # of each: a processor takes long for what a slice takes at once
-_RESERVE = 0.9  # of a GPU's memory that a program may take: the rest is the driver's and its libraries'
+_EXAMPLES = 16  # examples of a step: a processor would take long for the batch of a slice
+_RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and libraries take the rest
 _LARGEST = 1 << 20  # examples of a device, in a search
 _SHORTEST = 1e-5  # seconds of products that say something of a GPU's step: starting one kernel takes as long
 _GRAIN = 8  # a search looks at multiples of it
@@ -61,8 +61,8 @@ class Forecast:
     Attributes:
       batch: examples of a device.
       used_bytes: memory of a device at the worst moment; an upper bound where nothing was compiled.
-      available_bytes: of a device.
-      largest_batch: of a device, where it was searched.
+      available_bytes: memory of a device.
+      largest_batch: the largest batch of a device, where it was searched.
     """
 
     target: Target
@@ -128,7 +128,7 @@ def forecast(
     Args:
       of_slice: makes the same step, divided among the devices of a TPU slice; None: it is not compiled.
       batch: examples of a device.
-      timeout_s: of one compilation.
+      timeout_s: the most seconds of one compilation.
       cache: folder of earlier answers of the compiler; None: there is none.
       searches: whether the largest batch is searched that fits.
     """
@@ -222,7 +222,7 @@ def largest_batch(first: int, fits: Callable[[int], bool]) -> int:
 
 
 def step_of(batch: int) -> int:
-    """The step to the next batch that a search tells apart."""
+    """The distance up to which a search takes two batches for the same."""
     return max(_GRAIN, batch // 16 - batch // 16 % _GRAIN)
 
 
@@ -304,7 +304,7 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
     used = weighed.kept + weighed.weights + weighed.activations(batch)
     available = _RESERVE * accelerator.memory_gb * 1e9
     fits = used <= available
-    # What of the memory's traffic is left after fusion is not known: arithmetic alone is a bound.
+    # Nobody knows how much of the memory's traffic fusion will leave, so the bound is arithmetic alone.
     least = (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
     is_told = least >= _SHORTEST
     verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"

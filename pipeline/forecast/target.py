@@ -12,7 +12,7 @@ from pipeline.base.errors import InputError, did_you_mean
 _KNOWN = tuple(each.target for each in ACCELERATORS if each.target)
 _TPU = re.compile(r"\d+x\d+(x\d+)?")
 _DEVICES_A_CHIP = {"tpu7x": 2}
-_AXES = {"v4": 3, "v5p": 3, "tpu7x": 3}  # of a topology; two for others
+_AXES = {"v4": 3, "v5p": 3, "tpu7x": 3}  # axes of a topology; other TPUs have two
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ class Metric:
     Attributes:
       kind: how it is computed from `column`: as a mean, as a share of ones, or as the area under a ROC curve.
       column: (labels, predictions) → a number for each example, float64 [n]. Labels are int64 classes [n]
-        with predictions [n, classes], or float64 values [n] with predictions float64 [n]; of several answers
-        an example both are [n, answers].
+        with predictions [n, classes], or float64 values [n] with predictions float64 [n]. If an example has
+        several answers, both are [n, answers].
     """
 
     name: str

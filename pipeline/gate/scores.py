@@ -21,12 +21,12 @@ class Scored:
 
     Attributes:
       task: a name of LABEL_TASKS.
-      labels: [n], class indices or values; of a multilabel 0 or 1 of each class, [n, classes]; of several
-        targets [n, targets].
+      labels: [n], class indices or values. A multilabel has 0 or 1 for each class, [n, classes]; several
+        targets have [n, targets].
       predictions: by model ("challenger"; "champion" and "anchor" where there are such), as exports give
         them: probabilities [n, classes], or those of the positive class [n]; for a regression values [n] or
-        [n, 1]; of several answers an example, [n, answers]. Champion and anchor may be NaN or impossible in
-        a row; the challenger where the champion is.
+        [n, 1]; [n, answers] if an example has several. Champion and anchor may be NaN or impossible in
+        a row; the challenger may be so only where the champion is.
       weights: [n], from 0 on; None: all rows count the same.
       clusters: [n], equal where rows belong together, of any type that can be sorted; None: rows are
         independent.
@@ -71,7 +71,7 @@ class Scored:
 
     @property
     def classes(self) -> int:
-        """The number of classes of which an example has one; 0 where it has numbers, or several answers."""
+        """The number of classes if each example has one class; 0 if it has numbers, or several answers."""
         if self.task == REGRESSION or self.task in SEVERAL:
             return 0
         predictions = self.predictions[CHALLENGER]
@@ -329,7 +329,7 @@ class Prepared:
     """Rows with a weight above 0.
 
     Attributes:
-      labels: int64 classes or float64 values, [n]; of several answers an example [n, answers].
+      labels: int64 classes or float64 values, [n], or [n, answers] if an example has several.
       predictions: by model, [n, classes] or [n, answers], or float64 [n]; also those of the prior where
         there is no champion.
       weights: float64 [n], 1 at most; None where all rows count the same.

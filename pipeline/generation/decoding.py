@@ -103,10 +103,10 @@ def continue_prompts(
     """Returns up to `most` tokens after each prompt, all prompts side by side.
 
     Args:
-      prompts: tokens, one at least of each; the last `length` of them count.
+      prompts: the tokens of each, at least one; the last `length` of them count.
       length: tokens of a row that the model sees.
       end: the token that closes a document; None: there is none.
-      is_stop: of the tokens after a prompt, whether they are enough.
+      is_stop: (tokens after a prompt) → whether they are enough.
     """
     texts = [Continued(prompt=tuple(prompt)) for prompt in prompts]
     rows = [_Row(list(prompt)[-length:], length) for prompt in prompts]

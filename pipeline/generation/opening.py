@@ -34,7 +34,7 @@ def open_language_model(
 
     Args:
       tokenizer: as --tokenizer of convert; empty: what the schema says, if that is bytes.
-      checkpoint: of a run: `best`, `last` or a step; empty: as for an export.
+      checkpoint: `best`, `last` or a step, for a run; empty: as for an export.
 
     Raises:
       InputError: there is neither, it predicts no tokens, or another tokenizer made its tokens.
@@ -96,7 +96,7 @@ def _tokenizer(name: str, schema: Schema, label: TokenLabel) -> Tokenizer:
         raise InputError(
             "--tokenizer",
             received="none",
-            expected=f"what made the tokens that the model knows: {label.tokenizer or 'the schema says not'}",
+            expected=f"the tokenizer of the model's tokens: {label.tokenizer or 'the schema does not say'}",
             action="Give the file that convert was given, or bytes.",
         )
     tokenizer = open_tokenizer(name or BYTES)

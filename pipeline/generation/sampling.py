@@ -21,7 +21,7 @@ class Sampling:
       top_k: the draw is from so many of the most probable tokens; 0: from all.
       top_p: and from the fewest of these that have this probability together: Holtzman et al. 2020, "The
         Curious Case of Neural Text Degeneration", section 3.1.
-      seed: of the draws; each prompt has a sequence of its own.
+      seed: decides the draws; each prompt has a sequence of its own.
 
     Raises:
       InputError: a value is out of its range.
@@ -43,7 +43,7 @@ class Sampling:
         return np.random.default_rng([self.seed, prompt])
 
     def choose(self, logits: np.ndarray, draws: np.random.Generator) -> int:
-        """Returns a token, 0 … len(logits) - 1; of equals the first one.
+        """Returns a token, 0 … len(logits) - 1; among equal logits the first one.
 
         Args:
           logits: float [tokens].

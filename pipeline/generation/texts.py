@@ -39,8 +39,8 @@ def continue_texts(
         if not tokens:
             raise InputError(
                 "--prompt",
-                received=f"{prompt!r}, of no token",
-                expected="text of one token at least",
+                received=f"{prompt!r}, which has no token",
+                expected="text that has at least one token",
                 action="Correct it.",
             )
     found = continue_prompts(
@@ -64,7 +64,7 @@ def continue_texts(
 
 
 def _is_stop(opened: LanguageModel, stops: Sequence[str]) -> Callable[[Sequence[int]], bool]:
-    # Each token has a byte at least, so a stop text that has just ended began within so many tokens.
+    # Each token has a byte at least, so a stop text that has just ended has no more tokens than bytes.
     longest = max((len(stop.encode()) for stop in stops), default=0)
 
     def is_stop(tokens: Sequence[int]) -> bool:

@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 420.0, 230.0
 
 # Characters that fit left of the axis, and between two ticks below it.
 _Y_LABEL, _X_LABEL = 7, 9
-_DIGIT = 7.0  # pixels of text of 12
+_DIGIT = 7.0  # width of a digit, in text of 12 pixels
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -111,7 +111,7 @@ def dot_chart(
 
     Args:
       is_log: whether the x axis is logarithmic; then all x are above 0.
-      names: of the x = 0, 1, …; none: x are numbers.
+      names: what x = 0, 1, … are called; none: x are numbers.
     """
     xs = np.log10(dots.xs) if is_log else np.asarray(dots.xs, dtype=np.float64)
     bounds = (-0.5, len(names) - 0.5) if names else finite_range(xs, margin=_MARGIN)
@@ -285,7 +285,7 @@ def equal_bins(quantiles: Sequence[float], bins: int = BINS) -> Bins:
     starts, ends = bounds[:-1, None], bounds[1:, None]  # (quantile bins, 1)
     widths = np.maximum(ends - starts, np.finfo(np.float64).tiny)
     covered = np.clip(np.minimum(ends, edges[1:]) - np.maximum(starts, edges[:-1]), 0, None) / widths
-    # A boundary that repeats is one value of many examples, all of which fall into one bin.
+    # A boundary repeats where many examples have that value: all of them fall into one bin.
     points = (starts == ends)[:, 0]
     home = np.clip(np.searchsorted(edges, bounds[:-1], side="right") - 1, 0, bins - 1)
     inside = (bounds[:-1] >= low) & (bounds[:-1] <= high)

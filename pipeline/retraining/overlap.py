@@ -173,8 +173,8 @@ class Overlap:
 
         The number that repeats by nature varies by chance twice. The rate of training is the upper end of its
         interval (C. Clopper and E. Pearson, Biometrika 26, 1934), for half as many rows, because equal rows
-        come in pairs. The holdout's number is the upper end of the binomial distribution with this rate. Of
-        holdouts that were drawn like the training rows, fewer than 1 in 1,000 hold more.
+        come in pairs. The holdout's number is the upper end of the binomial distribution with this rate. If
+        holdouts are drawn like the training rows, fewer than 1 in 1,000 of them hold more.
         """
         if not self.repeated:
             return int(most * self.rows)

@@ -30,7 +30,7 @@ class Outcome:
     Attributes:
       did: "nothing", "held" or "cycle".
       why: one or more sentences.
-      cycle, decision, version: of a cycle that ended; otherwise empty or None.
+      cycle, decision, version: how a cycle ended; empty or None where none did.
     """
 
     did: str

@@ -378,7 +378,7 @@ def accept_clock(root: Root, *, reason: str, at: datetime.datetime) -> Ahead:
     if ahead is None:
         raise InputError(
             "the clock",
-            received=f"{at.isoformat(timespec='seconds')}, behind which all records of {root.path} lie",
+            received=f"{at.isoformat(timespec='seconds')}; all records of {root.path} are earlier",
             expected="records ahead of the clock",
             action="There is nothing to accept; `pipeline.retrain status` shows what is there.",
         )

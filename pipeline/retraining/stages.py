@@ -182,8 +182,8 @@ def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | 
     """Returns the share of the positive class, the shares of all classes [classes], or the mean; None if
     unknown.
 
-    Of several targets it is the mean of each; of a multilabel in one column the share of the rows that have
-    each class, and in several columns it is unknown.
+    Several targets have a mean each. A multilabel in one column has the share of the rows that have each
+    class; in several columns it is unknown.
 
     Args:
       statistics: statistics of the training rows.

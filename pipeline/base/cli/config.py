@@ -17,7 +17,7 @@ from pipeline.base.errors import InputError, answer, did_you_mean
 from pipeline.base.values import leaves
 
 _CONFIG = "config"
-_SEARCH = "SEARCH"  # of a config file
+_SEARCH = "SEARCH"  # the name in a config file for the ranges that it proposes
 OPEN = ("model", "loss", "optimizer")  # sections that take any keyword argument of the code that they name
 _CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 

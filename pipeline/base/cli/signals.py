@@ -46,7 +46,7 @@ class _Interrupt(KeyboardInterrupt):
 class Interrupts:
     """Handles the signals: before there is anything to clean up it ends the process, later it raises.
 
-    Python calls a handler between two instructions of the main thread only. That may block in a read, or
+    Python calls a handler only between two instructions of the main thread, which may block in a read, or
     compute in TensorFlow, when the signal comes. So a thread watches: it sends the signal again until it is
     handled, and ends the process if the clean-up does not. Only the first signal counts: tools such as
     `timeout` send two, and the clean-up must be able to end.

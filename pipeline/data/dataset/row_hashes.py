@@ -92,7 +92,7 @@ def surplus_rows(of: Counted, over: Counted) -> np.ndarray:
 
 
 def matched_rows(of: Counted, other: Counted, values: np.ndarray, *, absent: int) -> np.ndarray:
-    """Returns `values` of `other`'s hashes at the hashes that `of` has, [distinct of `of`]."""
+    """Looks up the hashes of `of` in `other`: returns their `values`, or `absent`, [distinct of `of`]."""
     position, there = look_up(of.hashes, other.hashes)
     found = np.full(len(of.hashes), absent)
     found[there] = values[position[there]]

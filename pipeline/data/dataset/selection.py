@@ -147,7 +147,7 @@ def _part(dataset: Dataset, text: str, sizes: dict[str, int]) -> _Part:
         return _Part(split, 0, size)
     bounds = [_BOUND.fullmatch(bound) for bound in found["bounds"].split(":")]
     if not all(bounds) or not any(bound["number"] for bound in bounds) or len(bounds) > 2:
-        raise ValueError(f"'{text}', whose bounds are none")
+        raise ValueError(f"'{text}', which has no valid bounds")
     unit = next((bound["unit"] for bound in bounds if bound["unit"]), "")
     if len(bounds) == 1 and unit != "shard":
         raise ValueError(f"'{text}', which has one bound")

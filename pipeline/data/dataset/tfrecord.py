@@ -168,8 +168,8 @@ def bytes_head(length: int) -> bytes:
 def entry_head(name: bytes, wire: str, length: int, *, is_list: bool = False) -> bytes:
     """The bytes before a payload of `length` bytes in a map entry: Features.feature = 1 {key = 1, value = 2}.
 
-    The payload is one bytes value, or packed numbers: field 1 of BytesList, FloatList and Int64List alike. Of
-    several bytes values (`is_list`) it has their heads itself.
+    The payload is one bytes value, or packed numbers: field 1 of BytesList, FloatList and Int64List alike. A
+    payload of several bytes values (`is_list`) has the head of each in it already.
     """
     values = b"" if is_list and wire == "bytes" else bytes_head(length)
     kind = _LIST_TAG[wire] + varint(len(values) + length) + values

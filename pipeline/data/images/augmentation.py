@@ -38,8 +38,8 @@ class Augmentation:
     rotate_degrees: float = _setting(0.0, "largest turn either way", limit=180.0)
     zoom: float = _setting(0.0, "largest change of scale: 0.1 means 0.9 to 1.1", limit=0.9)
     brightness: float = _setting(0.0, "largest change: 0.4 means a factor of 0.6 to 1.4", limit=1.0)
-    contrast: float = _setting(0.0, "largest change, as of brightness", limit=1.0)
-    saturation: float = _setting(0.0, "largest change, as of brightness", limit=1.0)
+    contrast: float = _setting(0.0, "largest change, as for brightness", limit=1.0)
+    saturation: float = _setting(0.0, "largest change, as for brightness", limit=1.0)
     hue: float = _setting(0.0, "largest turn of the colour circle either way; 0.5 is half of it", limit=0.5)
     rand_augment: int = _setting(0, "operations of RandAugment, one after another", limit=10)
     rand_augment_magnitude: float = _setting(
@@ -50,7 +50,8 @@ class Augmentation:
     )
     cutmix: float = _setting(
         0.0,
-        "α of cutmix, which puts a box of one into the other: usually 1; with mixup, half each",
+        "α of cutmix, which puts a box of one neighbour into the other: usually 1; with mixup, each gets "
+        "half of the pairs",
         limit=10.0,
     )
 

@@ -170,7 +170,7 @@ def require_mixable(augmentation: Augmentation, inputs: ModelInputs, *, batch: i
         raise InputError(
             f"--config.augmentation.{name}",
             received=getattr(augmentation, name),
-            expected="0 where a model has other inputs than one image: categories have no mean",
+            expected="0, unless one image is the only input: categories have no mean",
             action="Leave it out.",
         )
     if augmentation.mixes and batch % 2:

@@ -95,7 +95,7 @@ def _changed(path: str, received: str, published: str) -> InputError:
     return InputError(
         f"dataset file {path}",
         received=received,
-        expected=f"that of SHA-256 {published[:12]}…, which was there at the start: "
+        expected=f"the file with SHA-256 {published[:12]}…, which was there at the start: "
         "a dataset never changes after publication",
         action="Restore it from a copy, then repeat the command: a training run goes on from its last "
         "checkpoint. Publish new data in another directory.",

@@ -162,7 +162,7 @@ def _unpacked(content: bytes, head: Head, chunk: int) -> object:
 # bytes; and uint32, their checksum. The low r bits of a row are its number in the file, 0 where the file is
 # one row; the others number the file.
 
-ROW_BITS = 32  # of 64 bits: a row's number is in the low bits, the file's number above it
+ROW_BITS = 32  # the low bits of 64 hold a row's number, the others the file's number
 CHUNK_ROWS = 1 << 12
 CHECKSUM_BYTES = 4
 

@@ -200,9 +200,9 @@ def require_distinct(feature: Feature, statistics: FeatureStatistics) -> None:
     if lost > most_lost(feature):
         raise InputError(
             f"{feature.kind} feature '{feature.name}'",
-            received=f"a mean of {summary.mean:.9g} with a standard deviation of {summary.std:.3g}, of which "
-            f"{feature.dtype} loses up to {lost:.2g}",
-            expected=f"at most {most_lost(feature):g}",
+            received=f"a mean of {summary.mean:.9g} with a standard deviation of {summary.std:.3g}; "
+            f"{feature.dtype} rounds such numbers by up to {lost:.2g} standard deviations",
+            expected=f"at most {most_lost(feature):g} standard deviations",
             action=f"{way_out(feature, summary)}; then convert again.",
         )
 

@@ -335,7 +335,7 @@ class Preprocess(tf.Module):
     def __call__(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Raw features, each [batch, …] → the tensors that `inputs` describes.
 
-        Those of groups, each [batch, length] → tensors [batch, length, …].
+        Features of groups are [batch, length] each, and give tensors [batch, length, …].
         """
         if not self._group_length or next(iter(features.values())).shape.rank == 1:
             return self._of_rows(features)
@@ -430,7 +430,7 @@ def _lists_of_classes(schema: Schema) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelScale:
-    """Mean and standard deviation of the labels that are trained on, in the label's unit; of several, each.
+    """Mean and standard deviation of the training labels, in the label's unit; one each for several labels.
 
     This scale says whether a difference of numbers is large or small. The logits of a classification have no
     unit: for them 1 is large, whatever the labels are.
@@ -460,5 +460,5 @@ def _scale_of(name: str, label: Label, statistics: SplitStatistics) -> LabelScal
     if measured is None:
         return LabelScale()
     numbers.require_distinct(Label(name=name, task="regression"), statistics.features[name])
-    # Equal labels spread as far as they are from 0.
+    # Equal labels have no deviation: their distance from 0 takes its place.
     return LabelScale(mean=measured.mean, spread=measured.std or abs(measured.mean) or 1.0)

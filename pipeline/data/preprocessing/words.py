@@ -6,7 +6,7 @@ and pairs share one range of ids; id 0 is padding. `"gap": 2` takes pairs with o
 too, as in `not very good`: these are other pairs than neighbours.
 
 `"characters": [3, 6]` takes the runs of 3 to 6 characters of what stands between blanks, with a blank before
-and one behind it: of `sadly.` among others ` sa` and `ly. `. So endings and misspelled words count, and so
+and one behind it: `sadly.` gives among others ` sa` and `ly. `. So endings and misspelled words count, and so
 do signs. Runs have a range of ids of their own, behind that of the words.
 """
 
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from pipeline.data.schema.feature_types import Text
 
-_NOT_OF_A_WORD = r"[^\pL\pM\pN_]+"  # of RE2: `\w` would be ASCII alone
+_NOT_OF_A_WORD = r"[^\pL\pM\pN_]+"  # for RE2, whose `\w` is ASCII alone
 # Room for the runs of characters, for each word for which there is room: as that is for twice to four times
 # the words of a mean text (infer_schema), it holds 24 runs or more of each word of a mean text. The
 # runs of a long text are cut off: all of them cost a step of 256 news of Reuters 0.7 s.
@@ -103,7 +103,7 @@ def _plain(texts: tf.Tensor) -> tf.Tensor:
 
 
 def _pairs(words: tf.RaggedTensor, apart: int) -> tf.RaggedTensor:
-    """Each word [batch, words] and the one so many places on, as many blanks between: [batch, pairs]."""
+    """Joins each word [batch, words] with the word `apart` places on, by `apart` blanks: [batch, pairs]."""
     first, second = words[:, :-apart], words[:, apart:]
     together = tf.strings.join([first.flat_values, second.flat_values], separator=" " * apart)
     return second.with_flat_values(together)

@@ -222,9 +222,7 @@ def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor) -> tf.d
 
 
 def _bytes_at(read: RecordReads) -> tf.data.Dataset:
-    """The record of a read of one record, where TensorFlow lacks `TFRecordDatasetV2`; does not check its
-    CRC.
-    """
+    """Reads a record by its bytes, where TensorFlow lacks `TFRecordDatasetV2`; does not check its CRC."""
     start, length = read.offsets + HEADER_BYTES, read.sizes - FRAME_BYTES
     footer = read.file_sizes - start - length
     return tf.data.FixedLengthRecordDataset(read.paths, length, header_bytes=start, footer_bytes=footer)

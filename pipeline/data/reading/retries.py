@@ -104,8 +104,8 @@ def note_failed(path: tf.Tensor, offset: tf.Tensor) -> tf.Operation:
     """Counts a failed read; reports a file's first, tenth, hundredth, … failure.
 
     Args:
-      path: or other words for what was read, string [].
-      offset: byte of its file, int64 [].
+      path: the file, or words for what was read instead of one, string [].
+      offset: byte in the file, int64 [].
     """
     counts = _table(_COUNTS)
     failed = 1 + tf.raw_ops.LookupTableFindV2(table_handle=counts, keys=path, default_value=_ZERO)

@@ -48,7 +48,7 @@ class Share:
             raise InputError(
                 "hosts that read",
                 received=f"{self.shard_count} for {self.replicas} replicas",
-                expected="a number that divides the replicas: every host feeds as many",
+                expected="a number that divides the replicas: every host feeds the same number of them",
                 action="Give every host as many devices, or train on another number of hosts.",
             )
         if self.cuts_batches and self.service_count > self.host_examples:
@@ -89,16 +89,14 @@ class Share:
         return self.shard_count == self.service_count == 1
 
     def positions(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
-        """Endless dataset of the positions that this host reads of `batches` global batches: int64 [batches *
-        examples].
+        """Endless dataset; an element is this host's positions in the next `batches` global batches, int64
+        [batches * examples].
         """
         here = no_autograph(lambda first: self.positions_from(first, batches=batches))
         return self.turn_starts(start, batches=batches).map(here)
 
     def positions_from(self, first: tf.Tensor, *, batches: int) -> tf.Tensor:
-        """The positions that this host reads of `batches` global batches from `first` on, int64 [batches *
-        examples].
-        """
+        """This host's positions in `batches` global batches from `first` on, int64 [batches * examples]."""
         starts = first + self.global_batch * tf.range(batches, dtype=tf.int64)
         return tf.reshape(starts[:, None] + tf.range(*self.run, dtype=tf.int64), [-1])
 
@@ -112,11 +110,10 @@ class Share:
         return turns if self.cuts_batches else turns.shard(self.service_count, self.service_index)
 
     def of_groups(self, groups: tf.data.Dataset, *, batches: int = 1) -> tf.data.Dataset:
-        """The part that this host reads of endless groups (positions int64 [n], rows [n, …]) of any size.
+        """Picks this host's rows from endless groups of any size: (positions int64 [n], rows [n, …]).
 
         Args:
-          batches: number of global batches from which an element of the result comes, unless this host reads
-            everything.
+          batches: an element of the result comes from so many global batches, unless this host reads all.
         """
         if self.is_all:
             return groups

@@ -186,7 +186,7 @@ class Label(Feature):
     name is a value, too: the row is of none of the classes.
     """
 
-    task: str = "binary"  # one of LABEL_TASKS; of retrieval the classes are the items
+    task: str = "binary"  # one of LABEL_TASKS; for retrieval the classes are the items
     classes: tuple[str, ...] = ()
     delimiter: str = ""
     kind: ClassVar[str] = "label"
@@ -240,8 +240,9 @@ class Label(Feature):
 class LabelGroup(Label):
     """Several labels as the one that a model predicts: a number for each of the `parts`.
 
-    Those of regression are multitarget; those of two classes are multilabel, where a part is a class, and 1
-    is its positive one. `Schema.label` makes it of the labels that a schema declares; no schema file has it.
+    Labels of regression become multitarget. Labels of two classes become multilabel: each part is a class,
+    and 1 says that a row has it. `Schema.label` makes the group of the labels that a schema declares; no
+    schema file has it.
     """
 
     parts: tuple[str, ...] = ()

@@ -102,8 +102,7 @@ _COARSEST_LABEL = 1e-2
 # Lower, because the training split may differ from the rows that a proposal has seen.
 _PROPOSED_FROM = COARSEST / 2
 
-# The largest relative errors: of rounding to float32; for int64, of rounding the number and the mean to
-# float64.
+# The largest relative errors: float32 rounds once; for int64, the number and the mean are rounded to float64.
 _ROUNDING = {"float32": 2.0**-24, "int64": 2 * 2.0**-53}
 # Error of a raw number while it is read; and the number up to which whole numbers are exact.
 _FLOAT64, _WHOLE = 2.0**-53, 2.0**53

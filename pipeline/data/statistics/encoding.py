@@ -53,7 +53,7 @@ def loads_accumulator(content: bytes, schema: Schema) -> list[Gathered]:
     gathered = [_read(cursor, feature, table) for feature in features]
     cursor.end()
     if len({each.present + each.missing for each in gathered}) != 1:
-        raise DamagedError("features of another number of rows each")
+        raise DamagedError("features with different numbers of rows")
     return gathered
 
 
@@ -95,7 +95,7 @@ def _check_numbers(numbers: Numbers) -> None:
     is_finite = not len(values) or np.isfinite([numbers.minimum, numbers.maximum]).all()
     # The variance times the square of the count is never below 0, whatever the numbers are.
     if not is_in_range or not is_finite or numbers.count * numbers.scaled_squares < numbers.scaled**2:
-        raise DamagedError("sums, ranges and samples that are of different numbers")
+        raise DamagedError("sums, ranges and samples that do not have the same numbers")
 
 
 def _read_lengths(lengths: Lengths, cursor: Cursor, feature: Feature, table: np.ndarray) -> None:
@@ -112,7 +112,7 @@ def _write_values(values: Values, table: np.ndarray) -> bytes:
 def _read_values(values: Values, cursor: Cursor, feature: Feature, table: np.ndarray) -> None:
     _read_items(values, cursor, feature, table)
     if values.counts is not None and sum(values.counts.values()) != values.present:
-        raise DamagedError(f"counts of '{feature.name}' that are not those of its values")
+        raise DamagedError(f"counts of '{feature.name}' that do not fit its values")
 
 
 def _read_items(values: Values, cursor: Cursor, feature: Feature, table: np.ndarray) -> None:
@@ -124,7 +124,7 @@ def _read_items(values: Values, cursor: Cursor, feature: Feature, table: np.ndar
     pairs = [(cursor.text(), cursor.varint()) for _ in range(distinct)]
     values.counts = dict(pairs)
     if len(values.counts) != distinct:
-        raise DamagedError(f"counts of '{feature.name}' that are not those of its values")
+        raise DamagedError(f"counts of '{feature.name}' that do not fit its values")
 
 
 def _read_classes(classes: Classes, cursor: Cursor, feature: Label, table: np.ndarray) -> None:

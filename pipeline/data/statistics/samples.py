@@ -151,7 +151,7 @@ def _read_places(cursor: Cursor, size: int, table: np.ndarray) -> np.ndarray:
         return _alike(table, each, size)
     counts = _unpacked(cursor, len(table))
     if (counts > size).any() or int(counts.sum()) != size:
-        raise DamagedError(f"another number of sampled numbers than {size:,}")
+        raise DamagedError(f"a sample that does not have {size:,} numbers")
     return np.repeat(table, counts.astype(np.int64))
 
 

@@ -9,13 +9,13 @@ import itertools
 import numpy as np
 
 _MOST = 3  # sentinels at either end, at most
-_TIMES = 2  # each sentinel occurs so many times, at least
+_TIMES = 2  # each sentinel occurs at least this often
 _OTHERS = 3  # different numbers that a sentinel is far from
 # For few other numbers the factor is larger: each power of ten is about ten times the widest step away from
 # all smaller ones.
-_STEPS_OF_FEW, _STEPS = 10, 5  # the distance is so many times the widest step between others, at least
-_MANY_OTHERS = 10  # from so many others on, the steps of the nearer half say how wide a step usually is
-_SPREADS = 0.5  # the distance in interquartile ranges of the others, at least
+_STEPS_OF_FEW, _STEPS = 10, 5  # the least distance, in widest steps between others
+_MANY_OTHERS = 10  # from this number of others on, the usual step is that of their nearer half
+_SPREADS = 0.5  # the least distance, in interquartile ranges of the others
 
 
 def are_sentinels(numbers: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -45,7 +45,7 @@ class StudentT(Estimate):
     """An estimate whose error follows Student's t; the normal distribution where `degrees` is infinite.
 
     If a few numbers are far from the others, such as the losses of a rare class, t is too narrow on one side.
-    Of two models that differ only in their bias, it promoted the one that favours the common class in 4.3% of
+    Where two models differ only in their bias, it promoted the one that favours the common class in 4.3% of
     cases instead of 2.5% (2,000 rows, 1 in 100 positive). So each side of an interval is the wider one of t's
     and that of P. Hall, "On the removal of skewness by transformation" (1992).
 

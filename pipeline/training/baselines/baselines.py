@@ -24,12 +24,12 @@ from pipeline.gate.slices import MetricResult, metric_result
 from pipeline.training.baselines import fits, table
 from pipeline.training.baselines.table import TEXTS, Table
 
-MOST_ROWS = 50_000  # that baselines are fitted to
-MOST_EXAMPLES = 200_000  # of the final split that they answer
+MOST_ROWS = 50_000  # baselines are fitted to no more rows
+MOST_EXAMPLES = 200_000  # they answer no more rows of the final split
 _LEAST_ROWS = 1_000
-_MOST_CELLS = 8_000_000  # of a table, 32 bytes each; to fit to, times the classes: each has trees of its own
-_MOST_CHARACTERS = 8_000_000  # of texts: their pairs of words take most of the time
-_MOST_NUMBERS = 20_000_000  # that the network predicts
+_MOST_CELLS = 8_000_000  # in a table, 32 bytes each; a fit counts them once a class, which has its own trees
+_MOST_CHARACTERS = 8_000_000  # in texts: their pairs of words take most of the time
+_MOST_NUMBERS = 20_000_000  # if the network predicts more, nothing is compared
 _RUN = 1_024  # rows that are read together
 # A headline of the report's: what a reader looks at first.
 DECIDING = {"binary": "auc", "multiclass": "accuracy", "regression": "mean_squared_error"}
@@ -85,7 +85,7 @@ def made(subject: Subject, predictions: "Predictions", *, hosts: int) -> dict:
     try:
         labels, predicted = predictions.in_stored_order(hosts=hosts)
         return make(subject, predicted, labels)
-    except Exception as error:  # what a library's fit may raise is no list to rely on
+    except Exception as error:  # no list says what a library's fit may raise
         return _none(_reason(error))
 
 
@@ -101,9 +101,9 @@ def make(subject: Subject, predictions: np.ndarray, labels: np.ndarray) -> dict:
     """Fits each baseline, and compares the network with it.
 
     Args:
-      predictions: of the network for every row of `subject.final` in stored order: probabilities
+      predictions: what the network says of every row of `subject.final` in stored order: probabilities
         [n, classes], or values [n].
-      labels: [n], that these were compared with.
+      labels: [n], which the predictions were compared with.
 
     Returns:
       The split, the numbers of rows, and by metric the network's values, those of each baseline, and by how
@@ -229,7 +229,7 @@ def _compare(
 
 
 def _entry(results: Sequence[MetricResult]) -> dict:
-    """Of each metric, the baseline's value and how much better the network is."""
+    """The baseline's value of each metric, and how much better the network is."""
     [other] = {model for each in results for model in each.values} - {CHALLENGER}
     return {
         "metrics": {each.name: dataclasses.asdict(each.values[other]) for each in results},

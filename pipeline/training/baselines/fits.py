@@ -4,14 +4,14 @@ import contextlib
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator
-from importlib import import_module  # of a package that requirements.txt does not have
+from importlib import import_module  # for a package that requirements.txt does not have
 
 import numpy as np
 
 from pipeline.training.baselines.table import CATEGORIES, NUMBERS, TEXTS, Table
 
-_MOST_CATEGORIES = 254  # that histogram gradient boosting takes in a column, of 255 bins
-_MOST_ITERATIONS = 1_000  # of the solver: its default of 100 is too few for one-hot columns
+_MOST_CATEGORIES = 254  # in a column, for which histogram gradient boosting has 255 bins
+_MOST_ITERATIONS = 1_000  # the solver's default of 100 is too few for one-hot columns
 
 Fit = Callable[[Table], np.ndarray]  # the predictions for a table's rows: see fitted
 
@@ -22,7 +22,7 @@ class Model:
 
     name: str
     title: str
-    build: Callable[[Table, int], object]  # of the table and the number of classes, 0 of a regression
+    build: Callable[[Table, int], object]  # (table, number of classes; 0 for a regression)
 
 
 def is_installed() -> bool:
@@ -64,7 +64,7 @@ def fitted(model: Model, table: Table, *, classes: int) -> Fit:
         with on_one_thread():
             if not classes:
                 return np.asarray(pipeline.predict(other.cells), np.float64)
-            found = np.zeros((len(other.labels), classes))  # of a class without a row nothing is known
+            found = np.zeros((len(other.labels), classes))  # nothing is known about a class without a row
             found[:, pipeline.classes_] = pipeline.predict_proba(other.cells)
             return found
 
@@ -75,7 +75,7 @@ def fitted(model: Model, table: Table, *, classes: int) -> Fit:
 def on_one_thread() -> Iterator[None]:
     """Keeps libraries to one thread, and warnings quiet: threads of OpenMP wait busily beside others."""
     with warnings.catch_warnings(), import_module("threadpoolctl").threadpool_limits(1):
-        warnings.simplefilter("ignore")  # that a solver stopped early, or that a category is new
+        warnings.simplefilter("ignore")  # they say that a solver stopped early, or that a category is new
         yield
 
 

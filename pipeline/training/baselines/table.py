@@ -37,8 +37,8 @@ class Columns:
     """What a feature gives.
 
     Attributes:
-      kind: of its columns.
-      width: of a feature, its number of columns.
+      kind: the kind of its columns.
+      width: (feature) → its number of columns.
       read: (feature, its values of n rows, statistics) → its columns, [n, width].
     """
 
@@ -115,7 +115,7 @@ class Table:
     Attributes:
       cells: object [n, columns]: float64, NaN where a number is missing; str or int of a category; str of a
         text.
-      kinds: of each column.
+      kinds: the kind of each column.
       labels: as they are stored, int64 classes or float32 values [n].
       weights: float64 [n]; None: all rows count the same.
     """

@@ -24,7 +24,7 @@ from pipeline.training.tasks.registry import EvaluationMetrics, task_of
 # Batches of a split that stay in memory: to begin reading takes 0.1 s of a processor each time, which was
 # half of the evaluation of 200 rows.
 _KEPT_BYTES = 64 << 20  # 64 MiB
-Seen = Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # of labels, predictions, mask: [batch, …] each
+Seen = Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # (labels, predictions, mask), [batch, …] each
 
 
 def ignored(labels: np.ndarray, predictions: np.ndarray, mask: np.ndarray) -> None:
@@ -57,7 +57,7 @@ class Evaluator:
         replicas = strategy.num_replicas_in_sync
         self._largest_batch = max(1, largest_batch // replicas) * replicas
         self._batches: dict[str, Iterable] = {}
-        self._kept: dict[str, list[tuple]] = {}  # of splits that fit
+        self._kept: dict[str, list[tuple]] = {}  # the batches of splits that fit in memory
         self._hosts = 1
         self._model = model
         self._predict: dict[str, Callable] = {}  # one for each split, because their batches differ in size

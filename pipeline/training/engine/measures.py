@@ -22,8 +22,8 @@ TRAINING = 3  # FLOPs of a training step, as a multiple of the forward pass
 
 
 def forward_flops(model: keras.Model) -> int | None:
-    """Operations of the forward pass of one example; None where it is not known how often a loop runs, or
-    how large what is multiplied will be.
+    """Operations of one example's forward pass; None if the rounds of a loop or the size of a product are not
+    known.
     """
     specs = [tf.TensorSpec((1, *each.shape[1:]), each.dtype) for each in model.inputs]
     if any(None in spec.shape for spec in specs):

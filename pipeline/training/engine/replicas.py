@@ -158,7 +158,7 @@ def gathered(ids: tf.Tensor) -> tf.Tensor:
 
 
 def gathered_over_replicas(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Each of the tensors, of all replicas, one behind the other along the first axis; without a gradient."""
+    """Joins each of the tensors over all replicas, along the first axis; without a gradient."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return list(values)

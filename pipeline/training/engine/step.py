@@ -243,7 +243,7 @@ def inner_loop(
     clock: Callable[[], float] = time.perf_counter,
     on_steps: Callable[[np.ndarray], None] = lambda seconds: None,
 ) -> Callable[[int], Tally]:
-    """A function of a number of steps, which runs `strategy.run(step)` that many times inside one graph.
+    """Makes a function (number of steps), which runs `strategy.run(step)` that many times inside one graph.
 
     The next batch is fetched while a step computes; in the last step of a call, nothing is fetched ahead. The
     wait for input is the time after the end of a step in which the next batch is still being made; the time
@@ -383,7 +383,8 @@ def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable
 
 
 def _value(variable: tf.Variable) -> tf.Tensor:
-    # Of what may be a table that is updated by rows, one row: TensorFlow would copy it as a whole.
+    # A large matrix may be a table that is updated by rows. One row of it is enough here: TensorFlow would
+    # copy the whole table.
     if len(variable.shape) == 2 and math.prod(variable.shape) >= rows.LARGE:
         return variable.sparse_read([0])
     return variable.read_value()

@@ -184,7 +184,7 @@ def _has_tpu() -> bool:
 
 
 def _devices(kind: str) -> list[str]:
-    """Names of this process's devices, such as "GPU:0": of physical GPUs, but of logical CPUs."""
+    """Names of this process's devices, such as "GPU:0". GPUs are the physical ones, CPUs the logical ones."""
     if kind == "GPU":
         return [f"GPU:{index}" for index, _ in enumerate(tf.config.list_physical_devices("GPU"))]
     cpu = tf.config.list_physical_devices("CPU")[0]

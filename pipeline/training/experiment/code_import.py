@@ -99,7 +99,7 @@ def _module_of(path: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Recorded(importlib.abc.MetaPathFinder):
-    """Imports own modules as they were read: from these files, with these digests, by no cache of bytecode.
+    """Imports own modules as they were read: from these files, with these digests, without cached bytecode.
 
     Attributes:
       digests: SHA-256 by module.

@@ -137,7 +137,7 @@ class Optimizer:
     weight_decay: float
     not_decayed: tuple[str, ...]
     momentum: float
-    matrices: tuple[str, ...]  # that muon updates
+    matrices: tuple[str, ...]  # patterns of the variables that muon updates
     sparse: str  # which tables are updated by rows: one of SPARSE
     options: Values  # further arguments of one that code names
     rates: tuple[tuple[str, float], ...]  # a pattern of variables, and the multiple of their learning rate
@@ -296,7 +296,7 @@ def check_keys(config: Values) -> None:
 OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "adagrad", "muon")  # others are named as code
 SPARSE = ("auto", "always", "never")
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
-_MOST_EXAMPLES = 2**31 - 1  # of a batch: they are counted in int32
+_MOST_EXAMPLES = 2**31 - 1  # in a batch, whose examples are counted in int32
 _SEEDS = 2**32  # NumPy's
 
 

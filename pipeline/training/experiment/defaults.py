@@ -48,10 +48,10 @@ LEFT = (0, AUTO)  # values that a config leaves to the rules
 
 _LEAST_BATCH, _LARGEST_BATCH = 16, 256
 _LEAST_GROUPS, _ROWS_OF_GROUPS = 8, 1 << 14  # groups of a batch at least, and their rows at most
-_BATCHES = 16  # of an epoch, at least
+_BATCHES = 16  # an epoch has at least so many
 _EPOCHS, _LEAST_STEPS = 10.0, 1_000
-_EVALUATIONS = 20  # of a run
-_LEAST_DIVIDED = 100  # rows: a tenth of fewer says nothing of which checkpoint is the best
+_EVALUATIONS = 20  # a run has about so many
+_LEAST_DIVIDED = 100  # rows: a tenth of fewer does not tell which checkpoint is the best
 _HELD_OUT, _OTHERS = f"{TRAIN}[90%:]", f"{TRAIN}[:90%]"
 _BEST, _BEST_RANKING = "val_loss", "val_ndcg_at_10"
 
@@ -67,8 +67,9 @@ class _Option:
 
 
 _MANY_ROWS, _VERY_MANY_ROWS = 5_000, 100_000
-# Of the network for tables, which 10 epochs of 13,000 or 31,000 rows leave improving: RMSE 48,900 → 47,300
-# (California), AUC .9174 → .9215 (Adult), one split each, for 1.7 times the CPU. Of more rows, 10 take long.
+# The epochs of the network for tables, which still improves after 10 epochs of 13,000 or 31,000 rows: RMSE
+# 48,900 → 47,300 (California), AUC .9174 → .9215 (Adult), one split each, for 1.7 times the CPU. With more
+# rows, even 10 epochs take long.
 _EPOCHS_OF_TABLES = 30.0
 # RMSE 163.7 → 152.4 of 4,006 rows (computers), one split.
 _LEAST_STEPS_OF_TABLES, _SOME_ROWS = 2_000, 2_000
@@ -76,7 +77,7 @@ _OF_MODELS: Mapping[str, Mapping[str, _Option]] = {
     "wide_deep": {"frequencies": _Option(left=-1, few=0, many=8, words="{} sine frequencies")},
     "tabular": {"members": _Option(left=0, few=16, many=4, words="{} members")},
 }
-# Of images from this shorter side on: (side in pixels, network).
+# The network for images whose shorter side has at least so many pixels: (side in pixels, network).
 _RESNETS = (
     (96, {"widths": (32, 64, 128, 256), "blocks_per_stage": 2, "stem_stride": 4}),
     (64, {"widths": (32, 64, 128, 256), "blocks_per_stage": 2, "stem_stride": 2}),

@@ -385,7 +385,7 @@ def _is_bfloat16(data: h5py.Dataset) -> bool:
     return data.attrs.get("dtype") == "bfloat16"  # HDF5 does not know it: Keras says so
 
 
-_DENSEST = 1032  # by so many times deflate makes data smaller, at most (zlib.net/zlib_tech.html)
+_DENSEST = 1032  # the most times that deflate makes data smaller (zlib.net/zlib_tech.html)
 
 
 def _array(place: str, data: h5py.Dataset) -> np.ndarray:

@@ -114,8 +114,8 @@ def _takes_logits(found: Callable, arguments: Mapping[str, object]) -> bool:
     return bool(given.get("from_logits", False)) or "hinge" in found.__name__.lower()
 
 
-# Losses of a ratio or a logarithm of values: of standardised ones, half of which are negative, they are no
-# such losses. Keras clips negative numbers in silence.
+# Losses that take a ratio or a logarithm of values. They mean nothing for standardised values, half of which
+# are negative: Keras clips negative numbers in silence.
 _OF_POSITIVE_VALUES = re.compile(r"percentage|mape|logarithmic|msle|poisson", re.IGNORECASE)
 
 
@@ -133,7 +133,7 @@ def _require_values_as_they_are(found: Callable, name: str, label: Label, scale:
         )
 
 
-# Losses over all classes: of one column, they would be 0 whatever the model says.
+# Losses over all classes: with one column, they would be 0 whatever the model says.
 _OVER_CLASSES = re.compile(r"categorical(?!.*hinge)|kl_?div|cosine", re.IGNORECASE)
 
 
@@ -145,7 +145,7 @@ def _fed(
     if label.shape and label.classes and (sparse or over_classes):
         raise InputError(
             f"{_KEY}={name}",
-            received="a loss of classes of which an example has one",
+            received="a loss for examples that have exactly one class",
             expected="a loss of each class by itself for a multilabel, such as BinaryFocalCrossentropy",
             action="Choose such a loss, or leave it out: the task's own is binary cross-entropy.",
         )

@@ -77,7 +77,7 @@ def build(
     """
     makes: dict[str, Callable[[], Accumulator]] = {}
     for each in (_name(text, flag) for text in texts):
-        # Of these an evaluation keeps two numbers a token, a rank or scores, no probabilities of all.
+        # An evaluation of these tasks keeps two numbers a token, a rank or scores, not all probabilities.
         if isinstance(label, TokenLabel) or label.is_retrieval or label.is_ranking:
             own = ", ".join(metric.name for metric in task_of(label).metrics_of(label))
             raise _error(
@@ -249,8 +249,8 @@ class _KerasMetric:
 
     @property
     def takes_answers(self) -> bool:
-        """Whether it compares class indices with the predicted class; of probabilities it would cut off the
-        fractions.
+        """Whether it compares class indices with the predicted class; it would cut off the fractions of
+        probabilities.
         """
         of_classes = isinstance(self.metric, keras.metrics.IoU | keras.metrics.MeanIoU)
         return of_classes and "OneHot" not in type(self.metric).__name__
@@ -259,9 +259,10 @@ class _KerasMetric:
 class _OfKeras(Accumulator):
     """Gives a metric of Keras its inputs in the right form; it rounds as Keras does, to some 1e-7.
 
-    `Sparse…` get class indices and the probabilities of all classes; others one-hot labels and these. Of two
-    classes they get whether it is the second and its probability, [n, 1]; of a regression values, [n, 1]. Of
-    several classes or numbers an example they get these, [n, …], and the predictions of each.
+    With many classes, `Sparse…` get class indices and the probabilities of all classes; others get one-hot
+    labels and the same probabilities. With two classes, they get whether it is the second one, and its
+    probability, [n, 1]. In a regression they get values, [n, 1]. Where an example has several classes or
+    numbers, they get all of these, [n, …], and the predictions of each.
     """
 
     def __init__(self, of: _KerasMetric, label: Label) -> None:

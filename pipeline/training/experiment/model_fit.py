@@ -73,7 +73,7 @@ def fit_model(
     Args:
       make: builds the model; called again to try a subclassed model on other inputs.
       thing: what errors call the model; `where` is its file.
-      shape: of the logits of one example, such as (classes,).
+      shape: the shape of one example's logits, such as (classes,).
       has_outputs: `make` was given the number of outputs: then the model's are logits, and no features.
       pixels: what the model was made for; None: what it holds itself, or the data's own scale.
 
@@ -338,7 +338,7 @@ class _Data:
             f"{self._thing}, its call",
             received=f"the arguments {', '.join(missing)}",
             expected=f"arguments with the names of the data's tensors: {', '.join(there)}",
-            action=f"Name them so in {self._where}, or take one dict of all.",
+            action=f"Use these names in {self._where}, or take a dict of all tensors.",
         )
 
     # --- Outputs.

@@ -398,8 +398,8 @@ class Muon(keras.optimizers.Muon):
 
     Jordan 2024, "Muon: An optimizer for hidden layers in neural networks", with the update's size of Liu et
     al. 2025, "Muon is Scalable for LLM Training", so that both share a learning rate and a weight decay. Left
-    to itself, Keras (3.15) takes every variable of two axes: of its attention these are the biases, as the
-    kernels have three.
+    to itself, Keras (3.15) takes every variable of two axes: in its attention the biases have two, and the
+    kernels three.
     """
 
     def take(self, variables: Sequence[keras.Variable]) -> None:

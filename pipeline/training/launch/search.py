@@ -38,7 +38,7 @@ IDENTITY, RECORDS, PAGE = "search.json", "search.jsonl", "search.html"
 # is over by then; later there is little left to save.
 _FIRST_RUNG, _THIRD, _LAST_RUNG = 10, 3, 50  # in percent of the steps
 _DRAWN = 10  # trials before the first one that is chosen by others
-_FAILED_AT_FIRST = 3  # trials: then the fault is not in the values
+_FAILED_AT_FIRST = 3  # trials: if the first ones all fail, their values are not the reason
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,8 @@ class Search:
     """What is searched, and how trials are compared.
 
     Attributes:
-      config: of the runs, in the form of run.json, without what a trial changes.
-      digest: of the dataset.
+      config: the config of the runs, in the form of run.json, without what a trial changes.
+      digest: the digest of the dataset.
       number: the number of the validation by which trials are compared, such as val_auc.
       sign: -1 if more of it is better, else 1.
     """
@@ -110,7 +110,7 @@ def run(
 
 
 def _corners(space: Space) -> Iterator[Point]:
-    """Points that have each value, and both ends of each range, with the first of the other keys."""
+    """Points for each value and both ends of each range; every other key has its first value in them."""
     ends = {
         key: tuple(map(part.text, (part.low, part.high))) if isinstance(part, Range) else tuple(part)
         for key, part in space.items()
@@ -264,8 +264,8 @@ def _check_identity(path: pathlib.Path, search: Search) -> None:
         raise InputError(
             f"--workdir={path.parent}",
             received=f"a search with another {other}" if other != "compared by" else "another kind of search",
-            expected="the search that began there, with --trials alone as another number",
-            action="Choose another --workdir, or the command of before.",
+            expected="the search that began there; only --trials may differ",
+            action="Choose another --workdir, or repeat the earlier command.",
         )
 
 
@@ -346,7 +346,7 @@ def _tell(study: "optuna.Study", asked: "optuna.Trial", outcome: Outcome) -> Non
 
 
 def _tell_again(study: "optuna.Study", outcome: Outcome, space: Space) -> None:
-    """Takes a recorded trial through the study as it went when it ran."""
+    """Repeats a recorded trial in the study: it asks, reports and tells again what it did when it ran."""
     study.enqueue_trial(dict(outcome.params))
     asked = study.ask({key: _distribution(part) for key, part in space.items()})
     for percent, value in outcome.reports:

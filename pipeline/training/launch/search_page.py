@@ -21,7 +21,7 @@ class Outcome:
       values: the text after `--config.KEY=`, by key.
       params: the values as they were chosen, before they were rounded.
       reports: (percent of the steps, validation) of each evaluation that was compared with other trials.
-      numbers: metrics of the validation by name; of a trial that was ended early, its last one alone.
+      numbers: metrics of the validation by name; a trial that was ended early has only its last one.
       seconds: wall time of training.
       value: the number by which trials are compared; NaN if the trial did not come to its end.
       ended_at: percent of the steps after which it was ended, as other trials were better; 0: it was not.
@@ -58,7 +58,7 @@ class Outcome:
 
 
 def best(outcomes: Sequence[Outcome], sign: int) -> Outcome | None:
-    """The trial with the best value, of several the one with the least loss; None if none came to its end."""
+    """The trial with the best value, or the least loss among equals; None if none came to its end."""
     return min(_finished(outcomes), key=lambda each: _place(each, sign), default=None)
 
 

@@ -8,11 +8,11 @@ from pipeline.base.errors import InputError
 from pipeline.base.values import Values, leaves
 from pipeline.training.launch import grid
 
-_NUMBER = r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"  # with digits around its point, which .. would blur
+_NUMBER = r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"  # digits stand on both sides of a point, so that `..` is clear
 _RANGE = re.compile(rf"(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER})", re.IGNORECASE)
 _LOG = re.compile(r"log\((?P<inner>.*)\)")
 _WHOLE = re.compile(r"[+-]?\d+")
-_DIGITS = 4  # of a number that a search chooses: no result depends on more
+_DIGITS = 4  # digits of a number that a search chooses: no result depends on more
 _EXAMPLE = "config.optimizer.learning_rate=log(1e-4..1e-2)"
 
 
@@ -33,7 +33,7 @@ class Range:
         return repr(min(max(rounded, self.low), self.high))
 
 
-Space = Mapping[str, Range | tuple[str, ...]]  # by key: numbers, or values of which one is taken
+Space = Mapping[str, Range | tuple[str, ...]]  # by key: numbers, or values to choose from
 
 
 def has_ranges(text: str) -> bool:

@@ -75,7 +75,7 @@ def require_monitored(callbacks: Sequence[keras.callbacks.Callback], logs: Mappi
         if monitor and monitor not in logs:
             raise InputError(
                 f"config.callbacks, monitor of {name}",
-                received=f"'{monitor}', which could not be computed of this validation split",
+                received=f"'{monitor}', which could not be computed on this validation split",
                 expected=f"one of {', '.join(sorted(logs))}",
                 action="Monitor one of these, or validate on a split that holds every class.",
             )

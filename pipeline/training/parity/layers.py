@@ -21,8 +21,8 @@ _EXAMPLES = 64  # few examples, because the activations of all layers are in mem
 # off by more.
 _ULP = 2.0**-8
 _OUTPUTS, _GRADIENTS = "outputs", "gradients"
-# Gradients also differ where rounding moves a unit across the kink of its ReLU. That happens to about 2^-8 of
-# the units, and the norm of the change is the root of this share.
+# Gradients also differ where rounding moves a unit across the kink of its ReLU. About 2^-8 of the units
+# do this, and the norm of the change is the root of this share.
 _TOLERANCES = {_OUTPUTS: 8 * _ULP, _GRADIENTS: 2 * _ULP**0.5}
 # The whole model's logits, and each variable's gradient: for information only, because ReLU units that switch
 # sides change gradients by more than rounding, without harm to training.

@@ -46,7 +46,7 @@ class Subject:
         return list(self.stream.batches(0, steps=steps))
 
     def rows_of(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """The inputs of a batch as the model takes them by itself: of groups, those of their rows."""
+        """The inputs of a batch as the model takes them by itself: groups become single rows."""
         inputs, _ = batch
         return merged_groups(inputs) if self.schema.group else inputs
 

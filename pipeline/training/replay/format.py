@@ -25,7 +25,7 @@ from pipeline.data.schema.feature_types import (
 from pipeline.data.schema.schema import Schema
 
 MISSING, EMPTY, NO_CLASS = "(missing)", "(empty)", "(no class)"
-_MOST_NUMBERS = 8  # of a list, with four digits each
+_MOST_NUMBERS = 8  # in a list, with four digits each
 _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIFF": "WebP", b"BM": "BMP"}
 
 
@@ -40,7 +40,7 @@ def format_value(feature: Feature, value: np.ndarray) -> str:
 
 
 def format_label(schema: Schema, features: Mapping[str, np.ndarray]) -> str:
-    """The label of an example; of several labels each with its name."""
+    """The label of an example; several labels have their names with them."""
     parts = [(schema[name], format_value(schema[name], features[name])) for name in schema.label.parts]
     return parts[0][1] if len(parts) == 1 else ", ".join(f"{each.name} {said}" for each, said in parts)
 

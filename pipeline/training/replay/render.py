@@ -205,7 +205,7 @@ def _several(given: np.ndarray, is_there: np.ndarray, label: Label) -> str:
 
 
 def _is_there(features: RawFeatures, label: Label) -> np.ndarray:
-    """1 for each class of a multilabel that an example has, [classes]."""
+    """Whether an example has each class of a multilabel: 1 or 0, [classes]."""
     return np.concatenate([np.ravel(features[name]) for name in label.parts])
 
 

@@ -170,8 +170,8 @@ def windows_that_jumped(points: Sequence[Mapping], *, stopped_before: int | None
 
 
 def jump_scores(losses: np.ndarray, *, among: np.ndarray) -> tuple[float, np.ndarray]:
-    """The median of the losses `among`, float64 [m], and the score of each of `losses`, [n], which says how
-    far above the median it is: [n].
+    """The median of the losses `among`, float64 [m]; and for each of `losses` [n] a score, [n]: how far it is
+    above the median.
 
     Only finite losses count among `among`: the median is NaN if there are none. The score of a loss that is
     not finite is infinite.

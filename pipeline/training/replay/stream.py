@@ -95,8 +95,8 @@ def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> 
 
 
 def _find(directory: str, digest: str, moved: _Moved) -> tuple[str, Dataset]:
-    """Returns the present place of a dataset, and the dataset. Of several places with the same bytes, each is
-    taken once.
+    """Returns the present place of a dataset, and the dataset. Where several places hold the same bytes, each
+    is taken once.
     """
     places = moved.get(digest, [])
     place = places[0] if len(places) == 1 else places.pop(0) if places else directory

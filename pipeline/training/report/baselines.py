@@ -25,7 +25,7 @@ _TRY = (
     "Try more steps (--config.train.epochs), a smaller --config.global_batch, another "
     "--config.optimizer.learning_rate, and --config.train.keep_best=val_loss."
 )
-_ADVICE = {  # of several, the first one that is lost to
+_ADVICE = {  # for the first of these that the network loses to
     "prior": f"The network has learned nothing that helps. {_TRY}",
     "linear": f"The network has learned less than sums of its inputs tell. {_TRY} If it stays so, take the "
     "linear model.",
@@ -117,7 +117,7 @@ def _number(metric: str, value: float) -> str:
 
 
 def _difference(found: Mapping, baseline: Mapping, metric: str) -> str:
-    """`+0.0123 [-0.0010, +0.0260]`; of roots of squared errors, the differences of these over their sum."""
+    """`+0.0123 [-0.0010, +0.0260]`; for squared errors, the difference of their roots by the roots' sum."""
     difference = baseline["network_better_by"][metric]
     numbers = [as_float(difference[name]) for name in ("value", "low", "high")]
     if metric == "mean_squared_error":

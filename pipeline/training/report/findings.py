@@ -20,13 +20,13 @@ _REJECTED_LIMIT = 0.01
 _MISSING_LIMIT = 0.5
 _MAX_NAMES = 6
 _AFTER_BEST = 2  # evaluations: one alone may be chance
-_RISE = 0.01  # of the best loss
+_RISE = 0.01  # as a part of the best loss
 _EXPORTED = "The best step is what is exported"
 _TO_EXPORT = "--config.train.keep_best=val_loss exports the best step"
-_FEW_ROWS = 30  # of validation: the mean loss of fewer is off by a fifth of a row's spread or more
-_EVALUATIONS = 4  # fewer do not tell how a run goes on
+_FEW_ROWS = 30  # in validation: the mean loss of fewer is off by a fifth of a row's spread or more
+_EVALUATIONS = 4  # fewer evaluations show no trend
 _LATE = 0.75  # the part of the evaluations after which a gain is a late one
-_LATE_GAIN = 0.1  # of the whole
+_LATE_GAIN = 0.1  # as a part of the whole gain
 
 
 def findings_section(inputs: ReportInputs) -> Section | None:
@@ -98,7 +98,7 @@ def few_validated(history: Sequence[Mapping], *, is_best_kept: bool) -> Iterator
 
 
 def late_start(run: Mapping) -> Iterator[Finding]:
-    """Says that the warm-up took most of the run, of which this is run.json."""
+    """Says that the warm-up took most of the run; `run` is its run.json."""
     steps, total = _config(run, "optimizer").get("warmup_steps"), run.get("total_steps")
     if steps and total and (text := warmup_warning(steps, total)):
         yield Finding(text=f"{text[0].upper()}{text[1:]}.", advice=f"{WARMUP_ADVICE}.")

@@ -15,8 +15,8 @@ from pipeline.training.run.request import Request
 from pipeline.training.run.setup import decide
 
 KEPT = 8  # batches of a replica that are kept in memory
-_AHEAD = 16  # batches that a pipeline and a strategy hold ready, at most: after so many, only kept ones come
-_ENOUGH = 1.05  # a gain below it is within what a measurement of some hundred steps repeats
+_AHEAD = 16  # batches that a pipeline and a strategy hold ready, at most: after these, all come from memory
+_ENOUGH = 1.05  # measurements of some hundred steps differ by this much: a smaller gain means nothing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class Headspace:
 
     @property
     def gain(self) -> float:
-        """How many times as many examples a second an input without any cost would give."""
+        """The speed with kept batches, which cost nothing to read, divided by that with the own input."""
         return (self.own.seconds / self.own.steps) / (self.kept.seconds / self.kept.steps)
 
     def to_json(self) -> dict:
@@ -63,7 +63,7 @@ class Headspace:
 
 
 def own_then_kept(batches: tf.data.Dataset, *, own: int, kept: int) -> tf.data.Dataset:
-    """Returns the first `own` batches, then the first `kept` ones without end, which are made once more."""
+    """The first `own` batches; then the first `kept` ones, made again and repeated for ever."""
     return batches.take(own).concatenate(batches.take(kept).cache().repeat())
 
 

@@ -198,7 +198,7 @@ def take_first_weights(run: Run) -> Run:
     random state stay those of a run that begins.
 
     Raises:
-      InputError: nothing of the source fits the model; or, of a warm start, not everything.
+      InputError: nothing of the source fits the model; or in a warm start, something does not.
     """
     setup = run.setup
     if checkpoints.newest_first(setup.workdir.checkpoints):

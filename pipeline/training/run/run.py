@@ -266,7 +266,7 @@ def _fed(setup: Setup) -> Schema:
 def _write_baselines(run: Run, predictions: Predictions | None) -> None:
     """Fits the baselines, anew where a run goes on, writes what they are worth, and says it."""
     setup = run.setup
-    setup.workdir.baselines.unlink(missing_ok=True)  # of fewer steps
+    setup.workdir.baselines.unlink(missing_ok=True)  # they belong to fewer steps
     if predictions is None:
         return
     subject = baselines.Subject(

@@ -247,7 +247,7 @@ def _strategy(request: Request, say: _Say) -> tf.distribute.Strategy:
         say(f"rate       {request.learning_rate}")
     if request.deterministic:
         strategy_lib.enable_determinism(strategy)
-        say("bits       the same from the same command: asked for")
+        say("bits       the same command gives the same weights, as --deterministic asks")
     return strategy
 
 

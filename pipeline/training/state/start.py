@@ -98,10 +98,10 @@ def own_copy(workdir: Workdir, before: RunRecord) -> Start | None:
 
 
 def first_config(workdir: Workdir, given: pathlib.Path) -> Mapping[str, object] | None:
-    """The config of the run at `given`, or of the copy that a run which goes on has of it; None: of neither.
+    """The config of the run at `given`, or of a continued run's copy of it; None if there is neither.
 
     Args:
-      workdir: of the run that begins with it.
+      workdir: the directory of the run that begins with it.
     """
     found = next((each.run for each in (workdir.start, Workdir(given)) if each.run.is_file()), None)
     return run_record.read(found).config if found else None
@@ -127,7 +127,7 @@ def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
             raise InputError(
                 f"{FLAG}={start.recorded['workdir']}, --config.{key}",
                 received=now,
-                expected=f"{before}, as in the run that the weights are of",
+                expected=f"{before}, as in the run that the weights come from",
                 action="Take the config of that run, or train from scratch.",
             )
 

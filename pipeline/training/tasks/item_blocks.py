@@ -1,4 +1,4 @@
-"""What follows from the scores of all items, block by block: nobody holds [batch, items] of a million items.
+"""Computes with the scores of all items, block by block: [batch, items] would not fit for a million items.
 
 Each function takes queries of `batch` examples and `Scores`, and is exact over all items.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-BLOCK = 1 << 14  # items: of 512 examples, 32 MiB of scores
+BLOCK = 1 << 14  # items; with 512 examples, their scores are 32 MiB
 _AGAIN = -1  # no item
 
 
@@ -33,13 +33,14 @@ class Dense(NamedTuple):
 def best(queries: tf.Tensor, scores: Scores, k: int, *, block: int = BLOCK) -> tuple[tf.Tensor, tf.Tensor]:
     """The scores of the k best items, float32 [batch, k], the best first, and these items, int32.
 
-    Of equal scores the item of the lower index is first. There are no more than all items.
+    Among equal scores, the item of the lower index is first. If `k` is larger than the number of items, the
+    result has all items.
     """
     k, rows = min(k, scores.items), tf.shape(queries)[0]
 
     def with_block(found: tuple[tf.Tensor, tf.Tensor], ids: tf.Tensor, each: tf.Tensor) -> tuple:
         top, at = found
-        # Those of lower indices stand first, and top_k keeps that order among equal ones.
+        # Items of lower indices stand first, and top_k keeps this order among equal scores.
         values, places = tf.math.top_k(tf.concat([top, each], axis=1), k)
         ids = tf.broadcast_to(ids, tf.shape(each))
         return values, tf.gather(tf.concat([at, ids], axis=1), places, batch_dims=1)

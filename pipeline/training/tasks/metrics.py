@@ -3,9 +3,9 @@
 Each is an accumulator on the host, in float64, so that padding, batches and replicas change nothing.
 `METRICS` names them; scikit-learn is their reference, whose conventions they follow:
 
-- What an average over classes takes in are the classes that occur; a share of nothing is 0.
-- A class is the answer where its probability is the largest; of two classes also above a threshold t, as in
-  `precision@0.3`: the positive one where its probability is above t.
+- An average over classes is over those that occur; a share of nothing is 0.
+- A class is the answer where its probability is the largest. With two classes there may be a threshold t, as
+  in `precision@0.3`: then the positive one is the answer where its probability is above t.
 - A multilabel has the mean over all its classes, each by itself: the average `macro`.
 """
 
@@ -136,7 +136,7 @@ def _matthews(matrix: np.ndarray) -> float:
 
 
 class _ClassesAlone(Accumulator):
-    """Of a multilabel: the mean over all classes of what a matrix of each class alone gives."""
+    """A metric of a multilabel: each class has a matrix of its own, and the metric is the mean over them."""
 
     def __init__(self, label: Label, threshold: float | None, of: Callable[[np.ndarray], float]) -> None:
         pair = Label(name=label.name, task="binary", classes=("no", "yes"))
@@ -255,7 +255,7 @@ class Whole(Accumulator):
 
 
 def _ranked(of: Callable[[np.ndarray, np.ndarray], float]) -> _Make:
-    """Of two classes the ranking by the second one's probability, else the mean over classes."""
+    """Makes a metric of the ranking by the second of two classes, or the mean over more classes."""
 
     def make(label: Label, at: float | None) -> Accumulator:
         def value(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> float | None:

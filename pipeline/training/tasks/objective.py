@@ -20,8 +20,8 @@ class Objective:
     Attributes:
       label_smoothing: the part of each label, from 0 to below 1, that is spread evenly over all classes:
         C. Szegedy and others, "Rethinking the Inception Architecture for Computer Vision" (2016), section 7.
-      class_weights: of the losses, one for each class; none: all are 1.
-      units: in which a loss of several targets is squared, one for each; none: the labels' own.
+      class_weights: weights of the losses, one for each class; none: all are 1.
+      units: units in which a loss of several targets is squared, one for each; none: the labels' own.
       own: the loss in place of the task's; None: the task's.
       mean_weight: the weight that counts as 1, above 0, if each example has a weight of its own; then targets
         are (labels, weights). None: targets are labels.
@@ -106,7 +106,7 @@ class Objective:
     def hits(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
         """The task's hits, float32 [batch]; for mixed examples, both labels count by their shares.
 
-        Of several members their mean answers.
+        If the model has several members, the mean of their logits counts.
         """
         if self._is_of_members(logits):
             logits = tf.reduce_mean(logits, axis=1)

@@ -138,7 +138,7 @@ def _differences(values: tf.Tensor) -> tf.Tensor:
 
 
 def _ranks(scores: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
-    """The rank of each row in its group, from 1 on, float32 [batch, length]; of equal scores the first is
+    """The rank of each row in its group, from 1 on, float32 [batch, length]; the first of equal scores is
     better.
     """
     scores = tf.where(there, scores, _LOWEST)
@@ -154,7 +154,7 @@ def _ranks(scores: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
 class _Groups:
     """Adds up what the orders of groups are worth.
 
-    Of equal scores each order is as likely, and a metric is its mean over these orders: F. McSherry and
+    Rows with equal scores may stand in any order, and a metric is its mean over all of them: F. McSherry and
     M. Najork, "Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied
     Scores" (2008), as in scikit-learn. A group without a relevant row counts 0, as there; LightGBM counts 1.
     """
@@ -230,7 +230,7 @@ def _mean_reciprocal(before: int, size: int, relevant: int) -> float:
     """The mean of 1 / rank of the first of `relevant` rows among `size` rows in any order, after `before`."""
     irrelevant = size - relevant
     at = np.arange(irrelevant + 1)  # irrelevant rows that come first
-    # The chance that so many come first at least: those are drawn from the irrelevant ones each time.
+    # The chance that at least so many irrelevant rows come first: each of them is drawn without replacement.
     at_least = np.concatenate([[1.0], np.cumprod((irrelevant - at[:-1]) / (size - at[:-1])), [0.0]])
     return float(((at_least[:-1] - at_least[1:]) / (before + at + 1)).sum())
 

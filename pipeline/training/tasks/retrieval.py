@@ -1,13 +1,14 @@
 """Retrieval: which of very many items was chosen. A model scores all of them, and answers the best ones.
 
-The loss is a cross-entropy in nats: of a softmax over all items or, where these are many, over the items of
-the batch, those of all replicas together. An item that is chosen often is then often among the others, too,
-and would be scored too low. So each score s is corrected to s - log Q (Yi et al. 2019, "Sampling-Bias-
-Corrected Neural Modeling for Large Corpus Item Recommendations"). Q is the probability to be among the
-others, 1 - (1 - q)^n, of n other rows and an item with the share q of the train split; and each item counts
-once, however many rows chose it. With this Q the scores are consistent: they tend to the log-probabilities of
-a softmax over all items (S. Jean et al. 2015, "On Using Very Large Target Vocabulary for Neural Machine
-Translation", section 3). With q itself, as in Yi et al., they are so only where n · q is far below 1.
+The loss is the cross-entropy, in nats, of a softmax over all items. Where these are many, the softmax is over
+the items of the batch, those of all replicas together. An item that is chosen often is then often among the
+others, too, and would be scored too low. So each score s is corrected to s - log Q (Yi et al. 2019,
+"Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations"). Q is the probability to be
+among the others, 1 - (1 - q)^n, of n other rows and an item with the share q of the train split; and each
+item counts once, however many rows chose it. With this Q the scores are consistent: they tend to the
+log-probabilities of a softmax over all items (S. Jean et al. 2015, "On Using Very Large Target Vocabulary for
+Neural Machine Translation", section 3). With q itself, as in Yi et al., they are so only where n · q is far
+below 1.
 
 Evaluations rank all items and have the loss over all of them, whatever the model was trained with.
 """
@@ -66,7 +67,8 @@ class Retrieval(Task):
     needs_labels = True
 
     def metrics_of(self, label: Label) -> tuple[Metric, ...]:
-        everything = {each.key for k, each in _RECALLS.items() if k >= len(label.classes)}  # which is 1
+        # The recall among all items is 1.
+        everything = {each.key for k, each in _RECALLS.items() if k >= len(label.classes)}
         return tuple(metric for metric in self.metrics if metric.key not in everything)
 
     def measured(self, label: Label, statistics: SplitStatistics) -> "Retrieval":
@@ -180,7 +182,7 @@ def _require_others(ids: tf.Tensor) -> None:
 class _Ranks:
     """Adds up what the ranks of the chosen items are worth.
 
-    Of equal scores each order is as likely, and a metric is its mean over these orders: F. McSherry and
+    Items with equal scores may stand in any order, and a metric is its mean over all of them: F. McSherry and
     M. Najork, "Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied
     Scores" (2008).
     """

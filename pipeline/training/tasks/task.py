@@ -91,12 +91,12 @@ class Task(abc.ABC):
     def split(
         self, model: keras.Model, *, gather: Gather | None = None
     ) -> tuple[Callable[..., tf.Tensor], "Task"]:
-        """The part of a model that is computed for each example, and this task for what that part gives.
+        """Returns the part of a model that runs for each example, and a task that takes what this part gives.
 
-        It is the whole model, which gives logits, unless the task computes the rest in a better way.
+        The part is the whole model, which gives logits, unless the task computes the rest in a better way.
 
         Args:
-          gather: of a step of training; None: there are no other replicas.
+          gather: gathers what all replicas of a training step have; None: there are no other replicas.
         """
         del gather
         return model, self

@@ -19,7 +19,7 @@ def test_a_column_is_standardised_as_by_float64_or_refused(name):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("unix s of an hour, as float32", "deviation of 1.04e+03, of which float32 loses up to 0.097"),
+        ("unix s of an hour, as float32", "1.04e+03; float32 rounds such numbers by up to 0.097"),
         ("2^60 and 1,000 more", "make it categorical if the numbers are names"),
     ],
 )
