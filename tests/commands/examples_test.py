@@ -15,17 +15,17 @@ FOLDER = documents.ROOT / "examples"
 MOST_LINES = 60
 
 
-def metrics(run: pathlib.Path) -> dict[str, float]:
-    return json.loads((run / "evaluation.json").read_text())["metrics"]
+def evaluated(run: pathlib.Path) -> dict[str, float]:
+    return json.loads((run / "evaluation.json").read_text())
 
 
 def costs_are_known_but_for_chance(build: pathlib.Path) -> None:
-    assert metrics(build / "delivering")["rmse"] < 1.5  # that of chance is 0.5, that of the mean 14
+    assert evaluated(build / "delivering")["rmse"] < 1.5  # that of chance is 0.5, that of the mean 14
     assert (build / "deliverer/1/saved_model.pb").exists()
 
 
 def arrows_are_told_apart(build: pathlib.Path) -> None:
-    assert metrics(build / "arrow_run")["accuracy"] > 0.9
+    assert evaluated(build / "arrow_run")["accuracy"] > 0.9
     assert (build / "arrow_model/1/saved_model.pb").exists()
 
 
@@ -41,11 +41,11 @@ def what_the_model_doubts_is_mostly_planted(build: pathlib.Path) -> None:
 
 
 def next_letters_are_mostly_known(build: pathlib.Path) -> None:
-    assert metrics(build / "cooking")["accuracy"] > 0.7  # the blank, the most frequent, has a sixth
+    assert evaluated(build / "cooking")["accuracy"] > 0.7  # the blank, the most frequent, has a sixth
 
 
 def the_next_volume_is_mostly_the_first(build: pathlib.Path) -> None:
-    assert metrics(build / "lending")["recall_at_1"] > 0.5  # six in seven loans are the next volume
+    assert evaluated(build / "lending")["recall_at_1"] > 0.5  # six in seven loans are the next volume
 
 
 def the_first_model_is_served(build: pathlib.Path) -> None:
