@@ -78,7 +78,7 @@ def check_keep_best(text: str, logged: Sequence[str], *, lacking: str = "", more
     if not direction and key in metrics.keys([each for each in more if code.is_named(each)]):
         raise InputError(
             "--config.train.keep_best",
-            received=f"{metric!r}: nobody said whether more of it is better",
+            received=f"{metric!r}: it is not known whether more is better",
             expected=f"'{_MAX}:{metric}' or '{_MIN}:{metric}'",
             action="Choose one of these.",
         )

@@ -170,7 +170,7 @@ def test_mixed_batches_are_the_same_on_any_hosts_and_from_any_step(pictures):
 
 def test_what_cannot_be_mixed_is_refused(mixed, pictures):
     with pytest.raises(
-        InputError, match=r"--config.augmentation.mixup: received 0.2; .* other inputs than one image"
+        InputError, match=r"--config.augmentation.mixup: received 0.2; .*unless one image is the only input"
     ):
         training_batches(
             plan_of(mixed, Share(global_batch=8), seed=0),

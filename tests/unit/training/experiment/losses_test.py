@@ -63,7 +63,7 @@ def test_a_multilabel_takes_losses_of_each_class_alone():
     right = np.where(labels == 1, p, 1 - p)
     np.testing.assert_allclose(found, (-((1 - right) ** 1.5) * np.log(right)).mean(axis=1), rtol=1e-4)
     for name in ("CategoricalCrossentropy", "SparseCategoricalCrossentropy"):
-        with pytest.raises(InputError, match=r"classes of which an example has one; .*such as Binary"):
+        with pytest.raises(InputError, match=r"exactly one class; .*such as Binary"):
             built(name, tags)
 
 
