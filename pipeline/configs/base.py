@@ -82,7 +82,7 @@ def get_config() -> Config:
     config.optimizer.warmup_steps = 0  # the same in steps, in place of warmup_part; 0: warmup_part counts
     config.optimizer.clip_norm = 0.0  # most that the norm of all gradients together may be; 0: any
     config.optimizer.ema = 0.0  # decay of weight averages, which are evaluated and exported; 0: none
-    config.optimizer.weight_decay = 1e-4  # adam has none
+    config.optimizer.weight_decay = 1e-4  # for all optimizers but adam
     config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
     config.optimizer.momentum = 0.9  # for sgd, and others that take it
     config.optimizer.matrices = ("*kernel",)  # variables of two axes that muon updates; adamw does the others

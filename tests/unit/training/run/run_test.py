@@ -297,7 +297,10 @@ def test_the_ledger_tells_of_a_kill(request_for, train_and_kill, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
-    [("mixup", 0.2, "other inputs than one image"), ("shift", 5.0, "augmentation 'shift': received 5.0")],
+    [
+        ("mixup", 0.2, "unless one image is the only input"),
+        ("shift", 5.0, "augmentation 'shift': received 5.0"),
+    ],
 )
 def test_what_cannot_be_done_to_the_data_is_refused_before_the_run_is_bound_to_it(
     request_for, tmp_path, config, name, value, message
