@@ -145,10 +145,9 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog, observer
         timed(goodput_log, "report", _write_baselines)(run, predictions)
         print(terminal.broken(f"{checkpoints.cost}\n{measures.line()}"), flush=True)
         if evaluated != step:
-            print(
-                f"evaluated  step {evaluated:,}, the best by {run.setup.experiment.train.keep_best}",
-                flush=True,
-            )
+            kept = checks.kept_best(run.setup.experiment, run.setup.dataset.schema.label)
+            best = checkpoints_lib.described(evaluated, checkpoints_lib.BEST, kept=kept)
+            print(f"evaluated  {best}", flush=True)
         goodput_log.write()  # the page shows it
         timed(goodput_log, "report", reporter.finish)(step, metrics)
         timed(goodput_log, "report", observers.finished)(step, metrics, run.setup.workdir.path / FILE_NAME)
