@@ -38,7 +38,7 @@ def test_a_slice_has_the_hosts_of_its_chips(generation_chips_hosts_cores):
 
 def test_hosts_that_nobody_makes_are_not_known():
     assert hosts_of("h100", 8) is None and hosts_of("v5e", 3) is None
-    assert hosts_of("tpu7x", 8) == Slice(name="tpu7x-16", hosts=2, replicas=8, host_cores=224)
+    assert hosts_of("tpu7x", 8) == Slice(name="tpu7x-16", hosts=2, replicas=16, host_cores=224)
 
 
 # 134 of 224 cores give between 134 / (1.45 × 50 µs) = 1.8 and 134 / (0.9 × 50 µs) = 3.0 million.
