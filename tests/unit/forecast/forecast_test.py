@@ -171,17 +171,20 @@ def test_what_does_not_compile_is_named_with_its_line(dataset, layer, what, line
     assert f"{pathlib.Path(__file__).name}, line {at}, in call" in str(raised.value)
 
 
-def test_results_of_a_size_that_the_data_give_are_noted(dataset, plain):
-    for layer, operation in (
-        ("Masked", "Where"),
-        ("Distinct", "Unique"),
-        ("Unsized", "PlaceholderWithDefault"),
-    ):
-        found = [each.text for each in weighed(dataset, layer).program(8).findings]
-        assert operation in found[0] and "in call" in found[0]
+@pytest.mark.parametrize(
+    ("layer", "operation"),
+    quick_cases(
+        [("Masked", "Where"), ("Distinct", "Unique"), ("Unsized", "PlaceholderWithDefault")],
+        [("Unsized", "PlaceholderWithDefault")],
+    ),
+)
+def test_results_of_a_size_that_the_data_give_are_noted(dataset, plain, layer, operation):
+    found = [each.text for each in weighed(dataset, layer).program(8).findings]
+    assert operation in found[0] and "in call" in found[0]
     assert not plain.program(8).findings
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_parted_where_the_data_say_is_named(dataset):
     with pytest.raises(InputError, match=r"size depends on data, first of StridedSlice, .* in call"):
         weighed(dataset, "Parted").program(8)
