@@ -234,7 +234,7 @@ SMALL = {
 }
 
 
-LONG_TO_TRACE = ("sequence_recommender", "vit")  # whose layers are those of the transformer
+LONG_TO_TRACE = ("sequence_recommender", "transformer", "vit")
 
 
 def models(*, dear: Collection[str] = ()) -> list:
@@ -394,6 +394,7 @@ def operations(function: Callable, batch: Mapping[str, tf.Tensor]) -> list[str]:
     return [operation.type for operation in function.get_concrete_function(batch).graph.get_operations()]
 
 
+@pytest.mark.slow
 def test_tracing_again_changes_nothing(name):
     model = build(name)
     before = [variable.path for variable in model.variables]

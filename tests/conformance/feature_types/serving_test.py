@@ -134,6 +134,7 @@ def requests(example: Example) -> st.SearchStrategy:
     return st.lists(values, min_size=size, max_size=size) if feature.shape else values
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(values=st.fixed_dictionaries({example.name: requests(example) for example in INPUTS}))
 def test_any_request_gets_a_finite_answer_the_same_by_both_signatures(ways, values):

@@ -76,6 +76,7 @@ def test_a_run_tells_cpu_rate_start_and_memory_of_its_own_process(data):
     assert 0 < cost["cpu_us_per_example"] < 1000
 
 
+@pytest.mark.slow
 def test_a_reader_that_fails_fails_the_benchmark(data):
     broken = dataclasses.replace(case("read_only"), reader="reading.floor:no_such_reader")
     with pytest.raises(run.ReaderError, match="no_such_reader"):

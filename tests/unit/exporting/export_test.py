@@ -108,6 +108,7 @@ def test_signatures_are_float32_named_and_batched(exported):
     assert inputs["work"] == tf.TensorSpec([None], tf.string, name="work")
 
 
+@pytest.mark.slow
 def test_a_process_with_only_tensorflow_serves_raw_strings_as_the_data_spells_them(exported):
     done = subprocess.run(
         [sys.executable, "-c", ONLY_TENSORFLOW, str(exported)],

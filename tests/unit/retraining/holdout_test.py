@@ -22,6 +22,7 @@ from pipeline.exporting import scoring
 from pipeline.retraining import holdout
 from pipeline.retraining.holdout import Answers, score
 from tests.shared.faulty_exports import resaved, signed_again
+from tests.shared.matrix import quick_cases
 from tests.shared.people import ROWS, SCHEMA, write_people
 from tests.shared.tiny_dataset import Row, write_dataset
 
@@ -41,7 +42,7 @@ def contrary(exported: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -
     )
 
 
-@pytest.fixture(scope="module", params=["rows", "blocks"])
+@pytest.fixture(scope="module", params=quick_cases(["rows", "blocks"], ["blocks"]))
 def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return written(tmp_path_factory.mktemp("people") / "1.0.0", layout=request.param)
 

@@ -138,6 +138,7 @@ def test_as_many_reads_are_told_of_as_are_in_flight(dataset, config, monkeypatch
     assert recipe.in_flight.reads == recipe.read_at_once == reads
 
 
+@pytest.mark.slow
 def test_a_certificate_holds_its_demand(config: ConfigDict, measured):
     found, advice = measured
     assert dataclasses.asdict(found.demand)["global_batch"] == config.global_batch

@@ -9,6 +9,7 @@ from pipeline.training.loop.clock import Tally
 from pipeline.training.run import headspace
 from pipeline.training.run.headspace import Headspace, own_then_kept
 from pipeline.training.run.request import Request
+from tests.shared.matrix import quick_cases
 from tests.shared.parsed import parsed
 from tests.shared.small_run import small_config
 
@@ -39,7 +40,7 @@ def test_the_gain_is_the_ratio_of_the_times_of_a_step():
     assert "the input is not the limit" in alike.lines()
 
 
-@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+@pytest.mark.parametrize("strategy", quick_cases(["one_device", "mirrored"], ["mirrored"]))
 def test_a_run_is_measured_and_nothing_is_written(dataset, tmp_path: pathlib.Path, strategy: str):
     request = Request(
         experiment=parsed(small_config()),
