@@ -52,8 +52,8 @@ def server(model: str, *, port: int) -> http.server.ThreadingHTTPServer:
             if self.path != PATH:
                 self._reply(404, {"error": f"path: received {self.path}; expected {PATH}"})
                 return
-            body = self.rfile.read(int(self.headers["Content-Length"]))
             try:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
                 self._reply(200, {"outputs": predict(loaded.signatures, json.loads(body))})
             except (tf.errors.OpError, TypeError, ValueError) as error:
                 self._reply(400, {"error": str(error)})
@@ -78,8 +78,14 @@ def main() -> None:
         parser.error(
             f"--model: received {given.model}, without saved_model.pb; expected an export's directory"
         )
-    with server(given.model, port=given.port) as serving:
-        print(f"http://localhost:{given.port}{PATH}", flush=True)
+    try:
+        serving = server(given.model, port=given.port)
+    except (OSError, OverflowError) as error:
+        parser.error(f"--port: received {given.port} ({error}); expected a free port, such as 0 for any")
+    except (ValueError, tf.errors.OpError) as error:
+        parser.error(f"--model: received {given.model}, which does not load ({error})")
+    with serving:
+        print(f"http://localhost:{serving.server_port}{PATH}", flush=True)
         serving.serve_forever()
 
 

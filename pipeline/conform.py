@@ -5,14 +5,14 @@ r"""Tests whether a model does what training, checkpoints, replicas and exports 
 
 It takes batches of the dataset, on this machine's processor, without dropout, before anything is rented.
 
-first loss      near that of even odds, or of the mean label
-gradients       reach every weight
-batch of one    an example's answer does not hang on the others of its batch
-restored        built again, with the same weights: the same bits
-export          saved, and loaded again: the same bits
-tracing         leaves nothing behind
-bfloat16        each layer alone, against float32
-replicas        two of them, and micro-batches, against one
+  first loss      near that of even odds, or of the mean label
+  gradients       reach every weight
+  batch of one    an example's answer does not hang on the others of its batch
+  restored        built again, with the same weights: the same bits
+  export          saved, and loaded again: the same bits
+  tracing         leaves nothing behind
+  bfloat16        each layer alone, against float32
+  replicas        two of them, and micro-batches, against one
 
 What fails is named by its layer or variable, with what to do. Exit code 0: nothing fails; 1: something does.
 """

@@ -5,6 +5,7 @@ sparsity".
 """
 
 import dataclasses
+import math
 import re
 
 
@@ -23,6 +24,8 @@ class Accelerator:
       clock_ghz: clock of its matrix units, which turns a compiler's cycles into seconds: the peak divided by
         their multiply-adds a cycle. None: not known.
       lanes: width of its matrix units. Sizes are padded to a multiple of it.
+      devices_a_chip: devices that the cloud rents as one chip.
+      axes: axes of a topology, such as 2 of v5e:2x4.
     """
 
     name: str
@@ -35,6 +38,8 @@ class Accelerator:
     has_bfloat16: bool = True
     clock_ghz: float | None = None
     lanes: int = 8
+    devices_a_chip: int = 1
+    axes: int = 2
 
     @property
     def is_tpu(self) -> bool:
@@ -85,12 +90,12 @@ ACCELERATORS = (
     _nvidia("T4 (float16)", r"T4\b", "T4 2019", 65, 16, 320, target="t4", has_bfloat16=False),
     _nvidia("V100 PCIe (float16)", "V100.*PCIE", "V100 2020", 112, 32, 900, has_bfloat16=False),
     _nvidia("V100 SXM2 (float16)", "V100", "V100 2020", 125, 32, 900, target="v100", has_bfloat16=False),
-    _tpu("v4", r"^v4-", 275, 32, 1200, clock_ghz=1.05),
+    _tpu("v4", r"^v4-", 275, 32, 1200, clock_ghz=1.05, axes=3),
     _tpu("v5e", r"^v5(e|litepod)-", 197, 16, 819, clock_ghz=1.5),
-    _tpu("v5p", r"^v5p-", 459, 95, 2765, clock_ghz=1.75),
+    _tpu("v5p", r"^v5p-", 459, 95, 2765, clock_ghz=1.75, axes=3),
     _tpu("v6e", r"^v6e-", 918, 32, 1638, clock_ghz=1.75, lanes=256),
     # A chip is two devices: 2,307 TFLOP/s, 192 GB and 7,400 GB/s together.
-    _tpu("tpu7x", r"^(tpu)?7x", 1153.5, 94.75, 3700, lanes=256),
+    _tpu("tpu7x", r"^(tpu)?7x", 1153.5, 94.75, 3700, lanes=256, devices_a_chip=2, axes=3),
 )
 
 
@@ -104,3 +109,11 @@ def of_device(name: str) -> Accelerator | None:
 def of_target(name: str) -> Accelerator | None:
     """The accelerator that a `--target` names, such as v5e; None if there is none such."""
     return next((each for each in ACCELERATORS if each.target and each.target == name.lower()), None)
+
+
+def chips_of(accelerator: Accelerator, shape: str) -> int | None:
+    """The chips of a topology such as 2x4; None where it is not one of this TPU's."""
+    size = "[1-9][0-9]{0,3}"
+    if not re.fullmatch("x".join([size] * accelerator.axes), shape):
+        return None
+    return math.prod(map(int, shape.split("x")))

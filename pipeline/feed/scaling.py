@@ -21,6 +21,7 @@ import math
 import re
 from typing import Literal
 
+from pipeline.base import accelerators
 from pipeline.base.errors import InputError
 
 _WAITING_CORES = 0.6  # with fewer wanted cores, a stage mostly waits for something
@@ -252,7 +253,6 @@ class _Generation:
     alone: int
     alone_cores: int
     cores_a_chip: int = 1  # the number in a slice's name counts these
-    replicas_a_chip: int = 1
 
 
 _GENERATIONS = {
@@ -260,7 +260,7 @@ _GENERATIONS = {
     "v5e": _Generation(chips=4, cores=112, alone=8, alone_cores=224),
     "v5p": _Generation(chips=4, cores=208, alone=4, alone_cores=208, cores_a_chip=2),
     "v6e": _Generation(chips=4, cores=180, alone=8, alone_cores=180),
-    "tpu7x": _Generation(chips=4, cores=224, alone=4, alone_cores=224, cores_a_chip=2, replicas_a_chip=2),
+    "tpu7x": _Generation(chips=4, cores=224, alone=4, alone_cores=224, cores_a_chip=2),
 }
 _SMALL_HOSTS = {"v5e-1": 24, "v6e-1": 44, "v5e-4": 112}  # vCPUs of slices that are a part of a host
 _ALIASES = {"v5litepod": "v5e", "v5lite": "v5e", "v6lite": "v6e"}
@@ -283,12 +283,14 @@ def parse_slices(text: str) -> Slice:
         if hosts and replicas:
             return Slice(name=text, hosts=hosts, replicas=hosts * replicas)
     if tpu := re.fullmatch(r"(v\w+)-([0-9]{1,9})", text.lower()):
-        generation = _GENERATIONS.get(_ALIASES.get(tpu[1], tpu[1]))
+        name = _ALIASES.get(tpu[1], tpu[1])
+        generation = _GENERATIONS.get(name)
         chips, rest = divmod(int(tpu[2]), generation.cores_a_chip) if generation else (0, 0)
-        if generation and not rest and _is_made(generation, chips):
-            return _of_chips(f"{_ALIASES.get(tpu[1], tpu[1])}-{tpu[2]}", generation, chips)
-    shaped = re.fullmatch(r"(\w+):([0-9]{1,4}(?:x[0-9]{1,4}){1,2})", text.lower())
-    if shaped and (found := hosts_of(shaped[1], math.prod(map(int, shaped[2].split("x"))))):
+        if generation and not rest and (found := hosts_of(name, chips)):
+            return found
+    name, _, shape = text.lower().partition(":")
+    chips = accelerators.chips_of(accelerators.of_target(name), shape) if name in _GENERATIONS else None
+    if chips and (found := hosts_of(name, chips)):
         return dataclasses.replace(found, name=text.lower())
     raise InputError(
         "--slice",
@@ -304,22 +306,17 @@ def hosts_of(generation: str, chips: int) -> Slice | None:
     known = _GENERATIONS.get(generation)
     if known is None or not _is_made(known, chips):
         return None
-    return _of_chips(f"{generation}-{chips * known.cores_a_chip}", known, chips)
+    name = f"{generation}-{chips * known.cores_a_chip}"
+    is_alone = chips <= known.alone
+    return Slice(
+        name=name,
+        hosts=1 if is_alone else -(-chips // known.chips),
+        replicas=chips * accelerators.of_target(generation).devices_a_chip,
+        host_cores=_SMALL_HOSTS.get(name, known.alone_cores) if is_alone else known.cores,
+    )
 
 
 def _is_made(generation: _Generation, chips: int) -> bool:
     """Returns whether a slice can have `chips` chips: whole hosts, or chips sold singly."""
     is_single = chips == 1 and generation.cores_a_chip == 1
     return is_single or (chips > 0 and chips % generation.chips == 0)
-
-
-def _of_chips(name: str, generation: _Generation, chips: int) -> Slice:
-    if chips <= generation.alone:
-        cores = _SMALL_HOSTS.get(name, generation.alone_cores)
-        return Slice(name=name, replicas=chips * generation.replicas_a_chip, host_cores=cores)
-    return Slice(
-        name=name,
-        hosts=-(-chips // generation.chips),
-        replicas=chips * generation.replicas_a_chip,
-        host_cores=generation.cores,
-    )

@@ -1,7 +1,6 @@
 """The slices of accelerators that `--target` names."""
 
 import dataclasses
-import math
 import re
 from collections.abc import Sequence
 
@@ -10,9 +9,6 @@ from pipeline.base.accelerators import ACCELERATORS, Accelerator
 from pipeline.base.errors import InputError, did_you_mean
 
 _KNOWN = tuple(each.target for each in ACCELERATORS if each.target)
-_TPU = re.compile(r"\d+x\d+(x\d+)?")
-_DEVICES_A_CHIP = {"tpu7x": 2}
-_AXES = {"v4": 3, "v5p": 3, "tpu7x": 3}  # axes of a topology; other TPUs have two
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,7 +28,7 @@ class Target:
     @property
     def chips(self) -> int:
         """The chips of the slice, by which it is rented."""
-        return self.devices // _DEVICES_A_CHIP.get(self.generation, 1)
+        return self.devices // self.accelerator.devices_a_chip
 
 
 def targets_of(names: Sequence[str]) -> tuple[Target, ...]:
@@ -50,17 +46,17 @@ def _target(text: str) -> Target:
         if not re.fullmatch(r"[1-9]\d{0,4}", shape):
             raise _wrong(text, f"a number of devices, as in {name}:8", "Say how many there are.")
         return Target(name=text, accelerator=accelerator, devices=int(shape))
-    axes = _AXES.get(name, 2)
-    if not _TPU.fullmatch(shape) or shape.count("x") != axes - 1 or 0 in map(int, shape.split("x")):
+    chips = accelerators.chips_of(accelerator, shape)
+    if chips is None:
+        axes = accelerator.axes
         example = "x".join("2" * axes)
         raise _wrong(
             text, f"a topology of {axes} axes, as in {name}:{example}", "See the cloud's list of slices."
         )
-    chips = math.prod(map(int, shape.split("x")))
     return Target(
         name=text,
         accelerator=accelerator,
-        devices=chips * _DEVICES_A_CHIP.get(name, 1),
+        devices=chips * accelerator.devices_a_chip,
         topology=f"{name}:{shape}",
     )
 

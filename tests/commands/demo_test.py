@@ -199,3 +199,19 @@ def test_another_path_is_refused(address):
     status, answer = answered(address.replace("model:predict", "other:predict"), {})
     assert status == 404
     assert answer["error"].endswith("expected /v1/models/model:predict")
+
+
+@pytest.mark.parametrize(
+    ("flag", "says"),
+    [("--port=99999", "--port: received 99999"), ("--model={}/absent", "without saved_model.pb"),
+     ("--model={}/damaged", "which does not load")],
+)  # fmt: skip
+def test_what_cannot_be_served_is_told_in_one_line(flag, says, tmp_path, monkeypatch, capsys):
+    tf.saved_model.save(Products(), str(tmp_path / "whole"))
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged/saved_model.pb").touch()
+    monkeypatch.setattr("sys.argv", ["serve.py", f"--model={tmp_path}/whole", flag.format(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        serve.main()
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.batches import distributed
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.tasks.classification import Regression
-from tests.shared.distributed import distributed
 
 BATCH, STEPS, RATE = 8, 4, 0.1
 X = np.random.default_rng(0).normal(size=(BATCH * STEPS, 3)).astype(np.float32)
@@ -47,7 +47,7 @@ def by_ours(strategy: tf.distribute.Strategy, *, micro_batches: int = 1) -> np.n
     step = train_step(
         model, model.optimizer, task=Regression(), global_batch=BATCH, micro_batches=micro_batches
     )
-    inner_loop(strategy, step, distributed(strategy, batches))(STEPS)
+    inner_loop(strategy, step, iter(distributed(strategy, batches)))(STEPS)
     return np.asarray(model.weights[0])[:, 0]
 
 

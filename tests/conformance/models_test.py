@@ -14,7 +14,6 @@ import pytest
 import tensorflow as tf
 
 from models.registry import MODELS
-from pipeline.data.reading.fetch import dataset_options
 from pipeline.training.engine.replicas import adapt_to_replicas
 
 OUTPUTS = 3
@@ -369,7 +368,7 @@ def trained(name: str, strategy: tf.distribute.Strategy) -> list[np.ndarray]:
         model, optimizer = build(name), keras.optimizers.SGD(0.01)
         adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
         optimizer.build(model.trainable_variables)
-    dataset = tf.data.Dataset.from_tensors(inputs(name, 4)).rebatch(4).with_options(dataset_options())
+    dataset = tf.data.Dataset.from_tensors(inputs(name, 4)).rebatch(4)
     batches = strategy.experimental_distribute_dataset(dataset)
 
     def step(batch: Mapping[str, tf.Tensor]) -> None:

@@ -85,7 +85,7 @@ def measure(request: Request, *, steps: int) -> Headspace:
             batches = parts.host_batches(run, 0, context)
             return own_then_kept(batches, own=(warm + steps) * replicas, kept=KEPT * replicas)
 
-        loop = parts.inner_loop_of(run, 0, on_steps=lambda seconds: None, make=make)
+        loop = parts.inner_loop_of(run, make, on_steps=lambda seconds: None)
         loop(warm)
         own = loop(steps)
         loop(KEPT + _AHEAD)

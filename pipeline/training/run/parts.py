@@ -15,7 +15,7 @@ from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, label
 from pipeline.data.reading import sharding
 from pipeline.report.formats import three_digits
 from pipeline.training.engine import measures, step, strategy
-from pipeline.training.engine.batches import timed
+from pipeline.training.engine.batches import Make, timed
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
 from pipeline.training.engine.replicas import adapt_to_replicas
@@ -130,22 +130,16 @@ def checkpoints_of(run: Run) -> Checkpoints:
     )
 
 
-Make = Callable[[tf.distribute.InputContext], tf.data.Dataset]
-
-
-def inner_loop_of(
-    run: Run, step: int, *, on_steps: Callable[[np.ndarray], None], make: Make | None = None
-) -> InnerLoop:
-    """Builds the loop of steps from `step` on; `on_steps` receives the seconds of each step, float64
-    [steps].
+def inner_loop_of(run: Run, make: Make, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
+    """Builds the loop of steps over the batches that `make` makes for this host.
 
     Args:
-      make: makes this host's batches; None: those of the run.
+      on_steps: receives the seconds of each step, float64 [steps].
     """
     setup, experiment = run.setup, run.setup.experiment
     batches, making = timed(
         setup.strategy,
-        make or (lambda context: host_batches(run, step, context)),
+        make,
         is_deterministic=setup.request.deterministic,
     )
     one_step = train_step(

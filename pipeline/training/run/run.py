@@ -223,7 +223,11 @@ def _steps(
         naming_layer(setup.model_code),
     ):
         inner_loop = outer.announce_first_step(
-            lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=goodput_log
+            lambda: parts.inner_loop_of(
+                run, functools.partial(parts.host_batches, run, step), on_steps=measures.steps.add
+            ),
+            show,
+            times=goodput_log,
         )
         if reporter and setup.request.profile_steps:
             inner_loop = trace.Traced(

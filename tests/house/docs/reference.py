@@ -5,6 +5,7 @@ python -m tests.house.docs.reference --check   # names those that are stale; the
 """
 
 import importlib
+import itertools
 import re
 import sys
 import textwrap
@@ -19,6 +20,7 @@ from tests.house.docs import api, markdown, messages
 from tests.house.docs.api import Shown
 from tests.house.docs.documents import ROOT
 from tests.house.docs.messages import Message
+from tests.house.imports import HOUSE, module_of
 
 WRITE = "python -m tests.house.docs.reference"
 MARK = f"<!-- From here on written by `{WRITE}`. -->"
@@ -53,12 +55,10 @@ def stale() -> list[str]:
 _WHY = "not-run: an example of --help"
 
 
-def commands() -> Iterator[str]:
-    """Every command: those that the root's BUILD file names."""
-    for room, listed in re.findall(
-        r"//(\w+):\" \+ command,.*?in \[(.*?)\]", (ROOT / "BUILD").read_text(), re.DOTALL
-    ):
-        yield from (f"{room}.{name}" for name in re.findall(r'"(\w+)"', listed))
+def commands() -> list[str]:
+    """Every command: the files of the two rooms that guard `__main__`."""
+    files = [path for path in HOUSE.product if re.fullmatch(r"(beam_jobs|pipeline)/\w+\.py", path)]
+    return sorted(module_of(path) for path in files if HOUSE.is_command(path))
 
 
 _ABOUT_COMMANDS = """\
@@ -106,14 +106,17 @@ def _module_of(flag: str) -> str:
 
 def _description(text: str) -> Iterator[str]:
     """A module's docstring as Markdown: what it indents becomes a block, of commands or of text."""
-    for part in re.split(r"\n{2,}", text.strip()):
-        if not part.startswith("  "):
-            yield markdown.escaped(part)
-        elif re.search(r"^  python -m ", part, re.MULTILINE):
-            yield f"```sh {_WHY}\n{textwrap.dedent(part)}\n```"
-        else:
-            yield f"```text\n{textwrap.dedent(part)}\n```"
+    for kind, parts in itertools.groupby(re.split(r"\n{2,}", text.strip()), _kind):
+        together = "\n\n".join(parts)
+        yield f"```{kind}\n{textwrap.dedent(together)}\n```" if kind else markdown.escaped(together)
         yield ""
+
+
+def _kind(part: str) -> str:
+    """The info string of a part of a docstring; empty for prose."""
+    if not part.startswith("  "):
+        return ""
+    return f"sh {_WHY}" if re.search(r"^  python -m ", part, re.MULTILINE) else "text"
 
 
 def _flag(flag: flags.Flag, command: Command) -> tuple[str, str, str]:

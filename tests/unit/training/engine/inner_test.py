@@ -14,14 +14,13 @@ from pipeline.base.errors import InputError
 from pipeline.training.engine import batches
 from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.batches import timed
+from pipeline.training.engine.batches import distributed, timed
 from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.run import request
 from pipeline.training.tasks.classification import Binary, Regression
-from tests.shared.distributed import distributed
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 Y = (X.sum(axis=1) > 0).astype("int32")
@@ -41,7 +40,7 @@ def make(strategy: tf.distribute.Strategy, **settings) -> tuple[keras.Model, Inn
         examples = tf.data.Dataset.from_tensor_slices(({"numeric": X}, Y)).repeat()
         return examples.batch(context.get_per_replica_batch_size(GLOBAL_BATCH), drop_remainder=True)
 
-    return model, inner_loop(strategy, step, distributed(strategy, batches))
+    return model, inner_loop(strategy, step, iter(distributed(strategy, batches)))
 
 
 @pytest.mark.parametrize("name", ["one_device", "mirrored"])
@@ -90,7 +89,7 @@ def test_waiting_is_part_of_the_time():
 def test_time_is_read_from_the_clock_that_was_passed():
     strategy = strategy_lib.create("one_device")
     dataset = tf.data.Dataset.from_tensors(({"numeric": X}, Y)).repeat()
-    iterator = distributed(strategy, lambda context: dataset)
+    iterator = iter(distributed(strategy, lambda context: dataset))
     ticks = iter([10.0, 12.5])
     loop = inner_loop(strategy, lambda inputs, labels: tf.zeros([3]), iterator, clock=lambda: next(ticks))
     assert loop(4).seconds == 2.5
@@ -106,7 +105,7 @@ def timed_loop(dataset: tf.data.Dataset, products: int) -> Callable[[int], Tally
             inputs = tf.matmul(inputs, weights)
         return tf.stack([tf.reduce_sum(inputs), tf.reduce_sum(labels), 0.0])
 
-    return inner_loop(strategy, step, distributed(strategy, lambda _: dataset))
+    return inner_loop(strategy, step, iter(distributed(strategy, lambda _: dataset)))
 
 
 BATCH = (tf.ones([64, 256]), tf.ones([64]))
@@ -116,7 +115,7 @@ def body_of_loop(step, updated: tuple[keras.Variable, ...] = ()) -> dict:
     """Nodes, by name, of what the loop does for each step."""
     strategy = strategy_lib.create("one_device")
     dataset = tf.data.Dataset.from_tensors(BATCH).repeat()
-    iterator = distributed(strategy, lambda _: dataset)
+    iterator = iter(distributed(strategy, lambda _: dataset))
     traced = step_lib._graph(strategy, step, iterator, updated, None, tf.timestamp).get_concrete_function(
         tf.TensorSpec([], tf.int32)
     )
@@ -250,7 +249,7 @@ def test_each_step_is_timed():
     seconds = []
     strategy = strategy_lib.create("one_device")
     dataset = tf.data.Dataset.from_tensors(({"numeric": X}, Y)).repeat()
-    iterator = distributed(strategy, lambda context: dataset)
+    iterator = iter(distributed(strategy, lambda context: dataset))
 
     def step(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         """Takes longer than the clock's microsecond."""
@@ -267,7 +266,7 @@ def test_each_step_is_timed():
 def test_nothing_is_fetched_beyond_the_last_step():
     strategy = strategy_lib.create("one_device")
     three = tf.data.Dataset.from_tensors(({"numeric": X}, Y)).repeat(3)
-    iterator = distributed(strategy, lambda context: three)
+    iterator = iter(distributed(strategy, lambda context: three))
     assert inner_loop(strategy, lambda inputs, labels: tf.zeros([3]), iterator)(3).steps == 3
 
 
@@ -334,7 +333,7 @@ def skipping(
             each, drop_remainder=True
         )
 
-    return model, inner_loop(strategy, step, distributed(strategy, batches))
+    return model, inner_loop(strategy, step, iter(distributed(strategy, batches)))
 
 
 def state(model: keras.Model) -> list[np.ndarray]:
@@ -458,4 +457,4 @@ def test_a_size_that_is_known_at_run_time_only_is_refused_before_training(name):
     with pytest.raises(
         InputError, match=r"'words': received batches of shape \[2, \?, 2\] float32; expected"
     ):
-        inner_loop(strategy, step, distributed(strategy, batches))
+        inner_loop(strategy, step, iter(distributed(strategy, batches)))

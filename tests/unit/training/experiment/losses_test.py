@@ -9,12 +9,12 @@ from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.data.schema.feature_types import Label, LabelGroup, TokenLabel
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.batches import distributed
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.experiment import losses
 from pipeline.training.experiment.config import OwnLoss
 from pipeline.training.tasks.objective import LossOfExamples, Objective
 from pipeline.training.tasks.registry import task_of
-from tests.shared.distributed import distributed
 
 BINARY = Label(name="y", classes=("no", "yes"))
 MANY = Label(name="y", task="multiclass", classes=("a", "b", "c"))
@@ -162,7 +162,7 @@ def stepped(name: str, label: Label, strategy_name: str, parts: int) -> list[np.
         examples = tf.data.Dataset.from_tensor_slices(({"numeric": X}, targets)).repeat()
         return examples.batch(context.get_per_replica_batch_size(24), drop_remainder=True)
 
-    inner_loop(strategy, step, distributed(strategy, batches))(1)
+    inner_loop(strategy, step, iter(distributed(strategy, batches)))(1)
     return [np.asarray(each) for each in model.weights]
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.batches import distributed
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.loop import callback_checks, callbacks
@@ -18,7 +19,6 @@ from pipeline.training.loop.callbacks import REFUSED, SURVIVORS
 from pipeline.training.loop.clock import Cadence, Tally
 from pipeline.training.loop.outer import InnerLoop, Session
 from pipeline.training.tasks.classification import Regression
-from tests.shared.distributed import distributed
 from tests.shared.matrix import quick_cases
 
 
@@ -258,7 +258,7 @@ def loop_from(
         return examples.batch(context.get_per_replica_batch_size(BATCH), drop_remainder=True)
 
     one_step = train_step(model, model.optimizer, task=Regression(), global_batch=BATCH)
-    loop = inner_loop(strategy, one_step, distributed(strategy, batches))
+    loop = inner_loop(strategy, one_step, iter(distributed(strategy, batches)))
     done = step
 
     def mortal(steps: int) -> Tally:

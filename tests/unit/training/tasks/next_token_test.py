@@ -10,11 +10,11 @@ from pipeline.data.reading.parsing import predicted
 from pipeline.data.schema.feature_types import Label, TokenLabel, Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.batches import distributed
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.tasks.next_token import NextToken
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.registry import EvaluationMetrics, task_of
-from tests.shared.distributed import distributed
 from tests.shared.matrix import quick_cases
 
 TOKENS = np.array([[5, 6, 1, 7], [1, 8, 9, 1], [4, 4, 0, 0], [3, 0, 0, 0]], "int32")
@@ -71,7 +71,7 @@ def stepped(name: str, parts: int) -> tuple[list[np.ndarray], float]:
         examples = tf.data.Dataset.from_tensor_slices((inputs, LABELS)).repeat()
         return examples.batch(context.get_per_replica_batch_size(4), drop_remainder=True)
 
-    tally = inner_loop(strategy, step, distributed(strategy, batches))(1)
+    tally = inner_loop(strategy, step, iter(distributed(strategy, batches)))(1)
     return [np.asarray(each) for each in made.trainable_variables], tally.loss / 4
 
 

@@ -7,10 +7,10 @@ import tensorflow as tf
 
 from pipeline.data.input.training import Mixed, TargetsOfBatch
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.batches import distributed
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.tasks.classification import Binary, Multiclass, Regression
 from pipeline.training.tasks.objective import Objective
-from tests.shared.distributed import distributed
 
 DRAW = np.random.default_rng(0)
 X = DRAW.normal(size=(12, 3)).astype("float32")
@@ -100,7 +100,7 @@ def stepped(objective: Objective, targets: TargetsOfBatch, name: str, parts: int
         examples = tf.data.Dataset.from_tensor_slices(({"numeric": X}, targets))
         return examples.batch(context.get_per_replica_batch_size(12), drop_remainder=True)
 
-    tally = inner_loop(strategy, step, distributed(strategy, batches))(1)
+    tally = inner_loop(strategy, step, iter(distributed(strategy, batches)))(1)
     losses = objective.losses(targets, X.sum(axis=1, keepdims=True))
     assert tally.loss == pytest.approx(float(tf.reduce_sum(losses)), rel=1e-5)
     return model.get_weights()

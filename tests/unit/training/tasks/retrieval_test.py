@@ -14,7 +14,6 @@ from models.items import split as split_model
 from models.two_tower import two_tower
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
-from pipeline.data.reading.fetch import dataset_options
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.step import inner_loop, train_step
@@ -245,7 +244,7 @@ def stepped(name: str, *, batch: int = len(CHOSEN)) -> list[np.ndarray]:
     task = Objective(task=Retrieval().measured(LABEL, statistics()))
     step = train_step(model, optimizer, task=task, global_batch=batch)
     data = tf.data.Dataset.from_tensors(({"numeric": queries()}, CHOSEN)).repeat().rebatch(batch, True)
-    iterator = iter(strategy.experimental_distribute_dataset(data.with_options(dataset_options())))
+    iterator = iter(strategy.experimental_distribute_dataset(data))
     inner_loop(strategy, step, iterator)(3)
     return [np.asarray(each) for each in model.trainable_variables]
 
