@@ -238,6 +238,7 @@ _BY_TYPE: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureT
 
 
 _COUNTED = 20  # from this many rows on, consecutive numbers are no chance
+_NEARLY_ALL = 0.95  # as many different values for each row: an id, of which some rows occur twice
 _EMPTY = 0.999  # from this missing fraction on, a column says nothing
 
 
@@ -274,6 +275,9 @@ def why_useless(profile: ColumnProfile) -> str:
             first = next(iter(profile.values))
             return f"times of day or durations ('{first}') all differ: write them as numbers, such as minutes"
         return "every value differs, as in an id"
+    rows, is_exact = present + profile.others, profile.are_whole_numbers or profile.numbers is None
+    if looks_like_id(profile) and is_exact and rows >= _COUNTED and profile.distinct >= _NEARLY_ALL * rows:
+        return f"{profile.distinct:,} different values in {rows:,} rows, as in an id where some rows repeat"
     return ""
 
 

@@ -377,6 +377,8 @@ _FEWEST = 50  # rows with a label; fewer say nothing
 _BINS, _IN_BIN = 256, 20  # bins of numbers, at most, and rows in each, at least
 _GROUP = 5  # rows with one value, at least; smaller groups do not count
 _PREDICTED = 0.99  # share of the rows whose class one column tells
+_RANKED = 0.95  # ROC AUC of one column alone; of real features few have more
+_NAMED = 3  # columns that are named, at most
 _SAME = 0.9999  # correlation from which a number is the label in another unit
 
 
@@ -402,8 +404,11 @@ def _of_classes(
     columns: Mapping[str, pa.Array], y: np.ndarray, label: Label, schema: Schema
 ) -> Iterator[str]:
     base = np.bincount(y).max() / len(y)
+    aucs: dict[str, float] = {}
     for name, column in columns.items():
-        share = _share_predicted(_groups(column), y, base)
+        groups = _groups(column)
+        share = _share_predicted(groups, y, base)
+        aucs[schema[name].source_column] = _ranking(column, groups, y) if len(label.classes) == 2 else 0.5
         if share >= _PREDICTED and share - base >= (1 - base) / 2:
             name = schema[name].source_column
             yield (
@@ -411,6 +416,15 @@ def _of_classes(
                 f"If it is known only after '{label.source_column}', leave it out: "
                 f"{leaving_out(name)}."
             )
+            del aucs[name]
+    high = sorted((name for name in aucs if aucs[name] >= _RANKED), key=lambda name: -aucs[name])
+    if high:
+        listed = ", ".join(f"'{name}' ({aucs[name]:.3f})" for name in high[:_NAMED])
+        flags = " ".join(leaving_out(name) for name in high[:_NAMED])
+        yield (
+            f"One column alone nearly tells '{label.source_column}', by its ROC AUC: {listed}. If it is "
+            f"known only after '{label.source_column}', leave it out: {flags}."
+        )
 
 
 def _of_numbers(
@@ -438,6 +452,30 @@ def _share_predicted(groups: np.ndarray, y: np.ndarray, base: float) -> float:
     counts = np.bincount(groups * classes + y, minlength=(groups.max() + 1) * classes).reshape(-1, classes)
     rows = counts.sum(axis=1)
     return float(np.where(rows >= _GROUP, counts.max(axis=1), rows * base).sum() / len(y))
+
+
+def _ranking(column: pa.Array, groups: np.ndarray, y: np.ndarray) -> float:
+    """ROC AUC of the class, 0 or 1, by one column: the higher one of its numbers in either direction, and of
+    the rates of its groups, which every other row gives for the rest.
+    """
+    rest, scored = slice(0, None, 2), slice(1, None, 2)
+    ones, rows = (np.bincount(groups[rest], weights, groups.max() + 1) for weights in (y[rest], None))
+    by_rate = _auc(((ones + y[rest].mean()) / (rows + 1))[groups[scored]], y[scored])
+    if not text.is_number(column.type):
+        return by_rate
+    numbers = column.cast(pa.float64(), safe=False)
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    by_number = _auc(numbers.drop_null().to_numpy(), y[there]) if 2 * there.sum() > len(y) else 0.5
+    return max(by_rate, by_number, 1 - by_number)
+
+
+def _auc(scores: np.ndarray, y: np.ndarray) -> float:
+    """The share of pairs of both classes in which class 1 has the higher score, ties as half; 0.5 without."""
+    _, order = np.unique(scores, return_inverse=True)
+    size = order.max(initial=0) + 1
+    negatives, positives = (np.bincount(order[y == each], minlength=size) for each in (0, 1))
+    pairs = negatives.sum() * positives.sum()
+    return float(((negatives.cumsum() - negatives / 2) * positives).sum() / pairs) if pairs else 0.5
 
 
 def _groups(column: pa.Array) -> np.ndarray:

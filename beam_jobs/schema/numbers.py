@@ -27,6 +27,8 @@ _STYLES = (
     ("\N{NO-BREAK SPACE}", ","),
     ("\N{NARROW NO-BREAK SPACE}", ","),
 )
+# Files of several countries: `12.5` beside `12,5`. It comes last, where no mark can part thousands.
+_MIXED = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:[.,][0-9]+)?")
 _MOST_UNITS = 3
 _POINT_MAY_PART = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}[.][0-9]{3}|[0-9]{1,3})")
 _LEAST_PARTED = 20
@@ -80,13 +82,20 @@ def written_remarks(profile: ColumnProfile, clean: Clean) -> Iterator[str]:
     style = _style(profile)
     if style is None or not clean.rewrites:
         return
-    longest = max(style.counts, key=lambda value: (len(value), value))
+    longest = max(style.counts, key=lambda value: (style.decimal in value, len(value), value))
     rows = sum(style.counts.values())
     removed = " ".join(map(repr, clean.remove)) or "nothing"
     yield (
         f"'{profile.name}': {rows:,} values are numbers when {removed} is removed and {clean.decimal!r} "
         f"begins the decimals: {longest!r} is {style.number(longest):g}. If not, change 'clean'."
     )
+    pointed = [] if "." in clean.remove else [value for value in style.counts if "." in value]
+    if clean.decimal != "." and pointed:
+        rows = sum(style.counts[value] for value in pointed)
+        yield (
+            f"'{profile.name}': {rows:,} values have a point before the decimals, others a comma: "
+            f"{pointed[0]!r} is {style.number(pointed[0]):g}. If it parts thousands, write all numbers alike."
+        )
 
 
 def point_remarks(profile: ColumnProfile) -> Iterator[str]:
@@ -106,6 +115,10 @@ def _style(profile: ColumnProfile) -> _Style | None:
         return None
     words = {*profile.markers, *(IN_NUMBERS & profile.counts.keys())}
     counts = {value: n for value, n in profile.counts.items() if value not in words}
+    # As among plain numbers, a single word stands for "no number".
+    odd = [value for value in counts if not any(map(str.isdigit, value))]
+    if len(odd) == 1 and len(counts) > 2:
+        del counts[odd[0]]
     unit = _unit(counts)
     for thousands, decimal in _STYLES if counts else ():
         matches = [_body(thousands, decimal).fullmatch(value.removesuffix(unit)) for value in counts]
@@ -117,6 +130,8 @@ def _style(profile: ColumnProfile) -> _Style | None:
             if len(units) > _MOST_UNITS or not (remove or decimal != "."):
                 return None
             return _Style(remove=remove, decimal=decimal, counts=counts)
+    if counts and all(map(_MIXED.fullmatch, counts)) and any("," in value for value in counts):
+        return _Style(remove=(), decimal=",", counts=counts)
     return None
 
 

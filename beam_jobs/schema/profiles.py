@@ -187,6 +187,7 @@ IN_NUMBERS = frozenset(
         *("#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!"),  # as spreadsheets print them
     }
 )
+_TELLS_APART = 0.95  # as many different values for each row
 _SHOWN = 40  # characters of a value that are shown
 # A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
 _WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
@@ -268,8 +269,8 @@ class ColumnProfile:
         others = self.counts.keys() - plain - {*self.declared_values}
         odd = {value for value in others if not is_number(value)}
         # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not,
-        # nor does the only value with a comma among whole numbers.
-        is_amount = any(map(_WITH_COMMA.fullmatch, odd)) and all(map(is_whole_number, others - odd))
+        # nor does the only number with a comma.
+        is_amount = any(map(_WITH_COMMA.fullmatch, odd))
         is_word = len(odd) == 1 and not is_amount and not any(map(_is_code, odd))
         is_marker = odd <= IN_NUMBERS or is_word
         numbers_but_for_it = len(odd) < len(others) and is_marker and not plain & {*self.kept}
@@ -423,6 +424,7 @@ class Profiles(NamedTuple):
 def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_rows: int) -> Profiles:
     """Profiles the first rows of each input split, `most_rows` in all."""
     columns: dict[str, _Gathered] = {}
+    seen = _SeenRows()
     reasons: collections.Counter[str] = collections.Counter()
     doubtful: list[Rejection] = []
     rows, further_lines, are_all = 0, 0, True
@@ -438,10 +440,13 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
             width = max(1, raw.columns.num_columns)
             limit = max(_LEAST_COUNTED, _COUNTED // width)
             most_bytes = max(_LEAST_BYTES, _COUNTED_BYTES // width)
-            for name, cells in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
+            texts = [
                 columns.setdefault(name, _Gathered()).add(
                     cells, raw.undecoded, limit=limit, most_bytes=most_bytes
                 )
+                for name, cells in zip(raw.columns.schema.names, raw.columns.columns, strict=True)
+            ]
+            seen.add(texts)
     wrong = reasons.total()
     undecodable = max((gathered.misread for gathered in columns.values()), default=0)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
@@ -450,7 +455,39 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
     remarks += format_doubts(collections.Counter(row.reason for row in doubtful), doubtful)
     remarks += columns_lib.header_remarks(columns)
     profiles = [gathered.profile(name, rows) for name, gathered in columns.items()]
+    remarks += _repeated_remarks(seen, profiles, rows)
     return Profiles(profiles, remarks, are_all)
+
+
+class _SeenRows:
+    """Which rows were seen, by a hash of all their cells; rows with lists or images are not compared."""
+
+    def __init__(self) -> None:
+        self._hashes: set[int] = set()
+        self._compared = 0
+
+    @property
+    def repeated(self) -> int:
+        """The number of rows that are equal to an earlier one in every cell."""
+        return self._compared - len(self._hashes)
+
+    def add(self, columns: Sequence[pa.Array | None]) -> None:
+        """Adds rows, whose cells are text; None stands for a column of another kind."""
+        if not columns or any(each is None for each in columns):
+            return
+        rows = pc.binary_join_element_wise(*columns, "\x1f", null_handling="replace", null_replacement="\x1e")
+        self._hashes.update(map(hash, rows.to_pylist()))
+        self._compared += len(rows)
+
+
+def _repeated_remarks(seen: _SeenRows, profiles: Sequence[ColumnProfile], rows: int) -> Iterator[str]:
+    """Yields a remark on equal rows, if a column tells nearly all rows apart; else chance makes them."""
+    telling = [each for each in profiles if each.distinct >= _TELLS_APART * rows]
+    if seen.repeated and telling:
+        yield (
+            f"{seen.repeated:,} of {rows:,} rows are equal to an earlier row in every column, "
+            f"'{telling[0].name}' too. convert keeps them. If they were written by mistake, remove them."
+        )
 
 
 class _Gathered:
@@ -465,8 +502,10 @@ class _Gathered:
         self.of_items = ValueCounts()
         self.empty_lists = 0
 
-    def add(self, cells: pa.Array, undecoded: bool, *, limit: int, most_bytes: int) -> None:
+    def add(self, cells: pa.Array, undecoded: bool, *, limit: int, most_bytes: int) -> pa.StringArray | None:
+        """Counts the cells, and returns them as text; None if they are lists or images."""
         self.rows += len(cells)
+        rows = len(cells)
         cells = text.plain(cells)
         if text.is_list(cells.type):
             cells = self._add_lists(cells, limit=limit, most_bytes=most_bytes)
@@ -477,6 +516,7 @@ class _Gathered:
         self.undecodable += len(decoded.problems)
         self.misread += 0 if are_bytes else len(decoded.problems)
         self.values.add(decoded.values, limit=limit, most_bytes=most_bytes)
+        return decoded.values if len(decoded.values) == rows and not self.lengths else None
 
     def _add_lists(self, cells: pa.Array, *, limit: int, most_bytes: int) -> pa.Array:
         """The single values, for lists that hold no more than one."""

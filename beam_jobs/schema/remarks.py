@@ -32,7 +32,7 @@ def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     words = [marker for marker in odd if marker not in {*profile.sentinels, *profile.declared_values}]
     if words:
         rows = sum(profile.counts[word] for word in words)
-        is_often = rows > _OFTEN * profile.rows or isinstance(feature, Label)
+        is_often = rows > _OFTEN * profile.rows or isinstance(feature, Label) or _are_codes(profile, words)
         listed = ", ".join(repr(excerpt(word)) for word in words)
         advice = f" If it is a value of its own: {_flags('not_missing', profile, words)}." if is_often else ""
         yield f"{named}: {listed} ({rows:,} of {profile.rows:,} rows) is taken as missing.{advice}"
@@ -57,6 +57,14 @@ def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         )
     if unseen := [value for value in profile.declared if not same_values(profile.counts, [value])]:
         yield f"{named}: {', '.join(map(repr, unseen))} of --missing is in none of the rows."
+
+
+def _are_codes(profile: ColumnProfile, words: Collection[str]) -> bool:
+    """Returns whether the words are written as all values are: NA is Namibia beside DE, FR and US."""
+    lengths = {len(value) for value in (*profile.values, *words)}
+    return len(lengths) == 1 and all(
+        value.isalpha() and value.isupper() for value in (*profile.values, *words)
+    )
 
 
 def far_in(profile: ColumnProfile, feature: Feature) -> tuple[str, ...]:

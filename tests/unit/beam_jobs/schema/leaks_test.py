@@ -2,7 +2,9 @@
 
 import random
 
+import numpy as np
 import pytest
+import sklearn.metrics
 
 from beam_jobs.schema.features import leaving_out
 from beam_jobs.schema.proposal import propose_from
@@ -35,3 +37,20 @@ def test_what_tells_the_label_alone_is_told(label: str, leaks: list[str], tmp_pa
     told = [remark for remark in review if "alone tells the class" in remark or "in other words" in remark]
     assert [remark.split("'")[1] for remark in told] == leaks
     assert all(f"{leaving_out(name)}." in remark for name, remark in zip(leaks, told, strict=True))
+
+
+def test_what_nearly_tells_the_label_alone_is_told_with_its_auc(tmp_path):
+    draw = np.random.default_rng(2)
+    returned = draw.random(2000) < 0.3
+    refund = np.where(returned, 1.5, 0) + draw.normal(size=2000) * 0.5
+    price = draw.normal(size=2000) + 0.5 * returned
+    rows = zip(refund.round(3), price.round(3), np.where(returned, "yes", "no"), strict=True)
+    raw = tmp_path / "orders.csv"
+    raw.write_text("refund,price,returned\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    review = propose_from(
+        open_source("csv"), [Input(location=str(raw))], label="returned", max_rows=9999
+    ).review
+    (told,) = [remark for remark in review if "ROC AUC" in remark]
+    assert told.endswith(f"leave it out: {leaving_out('refund')}.")
+    seen = float(told.split("'refund' (")[1].split(")")[0])
+    assert seen == pytest.approx(sklearn.metrics.roc_auc_score(returned, refund), abs=0.01)

@@ -27,6 +27,9 @@ from tests.unit.beam_jobs.schema.profiles import profile
         (("3", "12", "1,500"), (",",), ".", [3.0, 12.0, 1500.0]),
         (("3", "12", "1,234,567.5"), (",",), ".", [3.0, 12.0, 1234567.5]),
         (("3", "12", "1.234,5"), (".",), ",", [3.0, 12.0, 1234.5]),
+        (("12.5", "12,5", "-7.25", "1,234"), (), ",", [12.5, 12.5, -7.25, 1.234]),  # files of two countries
+        (("3.25", "-12", "1,5"), (), ",", [3.25, -12.0, 1.5]),
+        (("3.25", "-12", "1,500"), (",",), ".", [3.25, -12.0, 1500.0]),
     ],
 )
 def test_numbers_for_people_are_numbers_with_a_clean_up(values, remove, decimal, numbers):
@@ -38,6 +41,7 @@ def test_numbers_for_people_are_numbers_with_a_clean_up(values, remove, decimal,
 @pytest.mark.parametrize(
     "values",
     [
+        *(("12.5", "12,5", "1.234,5"), ("12.5", "1,5", "007")),
         *(("1,23,4", "5"), ("A12", "B7"), ("10 km", "3 km"), ("1.2.3", "1.2.4"), ("$", "%")),
         *(("SKU007", "SKU012"), ("INV10024", "INV10025")),
     ],
@@ -51,10 +55,25 @@ def test_words_beside_them_are_missing():
     assert (feature.missing, feature.clean.null_markers) == ("mark", ("", "unknown"))
 
 
-@pytest.mark.parametrize("odd", ["1,5", "n.a."])
-def test_the_only_word_among_numbers_with_a_point_is_missing(odd):
-    feature = propose_feature(profile("3.25", "-12", odd))
-    assert (feature.kind, feature.clean.null_markers) == ("numeric", ("", odd))
+def test_the_only_word_among_numbers_with_a_point_is_missing():
+    feature = propose_feature(profile("3.25", "-12", "n.a."))
+    assert (feature.kind, feature.clean.null_markers) == ("numeric", ("", "n.a."))
+
+
+def test_the_only_word_among_numbers_for_people_is_missing():
+    feature = propose_feature(profile("12,5", "3,75", "ERR#"))
+    assert (feature.kind, feature.clean.decimal, feature.clean.null_markers) == ("numeric", ",", ("", "ERR#"))
+    assert propose_feature(profile("12,5", "3,75", "ERR#", "bad")).kind == "categorical"
+
+
+def test_decimals_after_a_comma_and_after_a_point_are_said():
+    column = profile("12.5", "13,75", name="price")
+    assert list(feature_remarks(column, propose_feature(column))) == [
+        "'price': 2 values are numbers when nothing is removed and ',' begins the decimals: '13,75' is "
+        "13.75. If not, change 'clean'.",
+        "'price': 1 values have a point before the decimals, others a comma: '12.5' is 12.5. If it parts "
+        "thousands, write all numbers alike.",
+    ]
 
 
 def test_how_they_are_read_is_said():

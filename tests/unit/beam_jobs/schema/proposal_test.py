@@ -2,6 +2,7 @@
 
 import io
 import pathlib
+import re
 
 import PIL.Image
 import pytest
@@ -77,6 +78,22 @@ def test_whether_all_rows_were_looked_at_is_said(tmp_path: pathlib.Path):
         20: "Only 12 rows were looked at (--max_rows=20): others may hold other values.",
         60: "All 32 rows were looked at.",
     }
+
+
+def test_rows_that_were_written_twice_are_told_where_a_column_tells_rows_apart(tmp_path: pathlib.Path):
+    rows = [f"order {n},{n % 7}.5" for n in range(100)]
+    for name, lines in (("a", rows), ("b", rows[5:8]), ("c", ["order 9,", "order 9,8.5"])):
+        (tmp_path / f"{name}.csv").write_text("order,price\n" + "\n".join(lines) + "\n")
+    review = propose_from(CsvFiles(), [Input(location=str(tmp_path))], max_rows=1000).review
+    told = [remark for remark in review if "equal to an earlier row" in remark]
+    assert told == [
+        "3 of 105 rows are equal to an earlier row in every column, 'order' too. convert keeps them. "
+        "If they were written by mistake, remove them."
+    ]
+    for path in tmp_path.iterdir():  # the price alone: equal rows are no wonder
+        path.write_text(re.sub("(?m)^.*,", "", path.read_text()))
+    review = propose_from(CsvFiles(), [Input(location=str(tmp_path))], max_rows=1000).review
+    assert not [remark for remark in review if "equal to an earlier row" in remark]
 
 
 def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path: pathlib.Path, monkeypatch):

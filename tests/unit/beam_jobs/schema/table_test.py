@@ -205,6 +205,10 @@ def test_many_different_sentences_are_text():
         (profile("x", "x"), "always 'x'"),
         (profile("a1", "b2", "c3"), "every value differs, as in an id"),
         (profile(11, 22, 33, name="user_id"), "every value differs, as in an id"),
+        (
+            profile(*(f"ord-{n}" for n in range(40)), "ord-7", name="order_id"),
+            "40 different values in 41 rows, as in an id where some rows repeat",
+        ),
         (profile(*range(100, 130)), "each whole number from 100 to 129 once, as in row numbers"),
     ],
 )
