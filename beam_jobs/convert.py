@@ -70,6 +70,14 @@ _SPLITS = flags.DEFINE_string(
 _MAX_REJECTED = flags.DEFINE_float(
     "max_rejected_fraction", 0.0, "Largest fraction of the rows that may be left out.", 0.0, 1.0
 )
+_MAX_UNLABELLED = flags.DEFINE_float(
+    "max_unlabelled_fraction",
+    0.0,
+    "Largest fraction of the rows that may have no label. They are left out and listed, and do not count "
+    "towards --max_rejected_fraction.",
+    0.0,
+    1.0,
+)
 _REJECTED_RAW = flags.DEFINE_bool(
     "rejected_raw",
     True,
@@ -139,7 +147,12 @@ def main(argv: Sequence[str]) -> None:
     rules = validate.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
     dataset.check_countable(rules.policy, layout=_LAYOUT.value)
     fractions = plan.parse_fractions(_SPLITS.value) if _SPLITS.present else None
-    run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
+    run = Run(
+        runner=_RUNNER.value,
+        beam_flags=tuple(argv[1:]),
+        max_rejected_fraction=_MAX_REJECTED.value,
+        max_unlabelled_fraction=_MAX_UNLABELLED.value,
+    )
     planned = plan.make_plan(
         inputs,
         source,

@@ -18,7 +18,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells import image_formats, text
-from beam_jobs.cells.text import Problems
+from beam_jobs.cells.text import MISSING, Problems
 from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Image
@@ -57,13 +57,13 @@ def image(
 
     A path that leads out of `directory` and `path_roots` is a problem, unless `path_roots` is None.
     """
-    problems.add(cells.is_null(), "missing")
+    problems.add(cells.is_null(), MISSING)
     paths, data = pa.nulls(len(cells), pa.string()), pa.nulls(len(cells), pa.large_binary())
     if text.is_bytes(cells.type):
         data = _normalized_cells(cells.cast(pa.large_binary()), feature, problems)
     elif text.is_text(cells.type):
         paths = pa.array([_resolved(path, directory) for path in cells.to_pylist()], pa.string())
-        problems.add(paths.is_null(), "missing")
+        problems.add(paths.is_null(), MISSING)
         if path_roots is not None:
             outside = paths_outside(paths.to_pylist(), (directory, *path_roots))
             problems.add(outside, "outside of the table's folder: --path_root=FOLDER allows another")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text
-from beam_jobs.cells.text import TRUNCATED, Problems, clean_text, decode, number
+from beam_jobs.cells.text import MISSING, TRUNCATED, Problems, clean_text, decode, number
 from pipeline.data.schema.feature_types import Categories, Label, Tensor, Tokens
 
 _SEPARATORS = r"[\s,;]+"  # between the numbers of a tensor in text
@@ -28,7 +28,7 @@ def fixed_list(
     size = int(np.prod(feature.shape))
     items = _items(feature, cells, problems)
     lengths = pc.list_value_length(items)
-    problems.add(items.is_null(), "missing")
+    problems.add(items.is_null(), MISSING)
     problems.add(pc.not_equal(lengths, size), f"not {size} numbers")
     # A list of fixed size needs all its numbers, so rows of another length hold zeros until they are left
     # out.
@@ -106,7 +106,7 @@ def _those(
 def multi_hot(feature: Label, cells: pa.Array, problems: Problems) -> pa.FixedSizeListArray:
     """Returns int64 [rows, classes]: 1 for each class in a row's list, however often it stands there."""
     found, size = names(feature, cells, problems), len(feature.classes)
-    problems.add(pc.invert(found.are_lists), "missing")
+    problems.add(pc.invert(found.are_lists), MISSING)
     index = pc.index_in(found.values, value_set=pa.array(feature.classes, pa.string()), skip_nulls=True)
     is_there, is_class = (each.is_valid().to_numpy(zero_copy_only=False) for each in (found.values, index))
     problems.add(np.unique(found.rows[~is_there]).tolist(), "a name in its list is missing")
@@ -120,7 +120,7 @@ def categories(feature: Categories, cells: pa.Array, problems: Problems) -> pa.F
     """Returns string [rows, length], filled up with empty ones; null where a row has no list."""
     found, length = names(feature, cells, problems), feature.length
     if feature.missing == "reject":
-        problems.add(pc.invert(found.are_lists), "missing")
+        problems.add(pc.invert(found.are_lists), MISSING)
     rows, values = _those(found.values.is_valid(), found.rows, found.values)
     if feature.unknown == "reject":
         known = pc.is_in(values, value_set=pa.array(feature.vocabulary, pa.string()))

@@ -120,6 +120,7 @@ def clean_text(text: pa.StringArray, rules: Clean) -> pa.StringArray:
 
 
 NOT_UTF_8 = "not UTF-8"
+MISSING = "missing"
 
 # Remarks on rows that are kept: a local time that clocks show twice, a list that is too long.
 SHOWN_TWICE, TRUNCATED = NOTES = ("shown_twice", "truncated")

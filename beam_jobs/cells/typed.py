@@ -14,7 +14,7 @@ from beam_jobs.cells import datetimes
 from beam_jobs.cells import text as cell_text
 from beam_jobs.cells.images import ARROW_TYPE, image
 from beam_jobs.cells.lists import categories, fixed_list, multi_hot, single
-from beam_jobs.cells.text import Problems, clean_text, decode, number
+from beam_jobs.cells.text import MISSING, Problems, clean_text, decode, number
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     MOST_RELEVANT,
@@ -190,7 +190,7 @@ def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
     if feature.clean.sentinels:
         found = pc.is_in(values.cast(pa.float64(), safe=False), value_set=pa.array(feature.clean.sentinels))
         if feature.missing == "reject":
-            problems.add(found, "missing")
+            problems.add(found, MISSING)
         values = pc.if_else(found, pa.scalar(None, values.type), values)
     return values
 
@@ -198,7 +198,7 @@ def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
 def _with_values(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
     """Returns `cells`; a missing value is a problem where the schema rejects missing values."""
     if feature.missing == "reject":
-        problems.add(cells.is_null(), "missing")
+        problems.add(cells.is_null(), MISSING)
     return cells
 
 

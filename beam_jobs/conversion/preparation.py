@@ -13,6 +13,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from beam_jobs.cells import text, typed
+from beam_jobs.cells.text import MISSING
 from beam_jobs.cells.typed import GROUP_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ROW_COLUMN, value_schema
 from beam_jobs.conversion import assignment
 from beam_jobs.conversion.assignment import Sent, ShardKey, group_keys, split_rows
@@ -21,6 +22,7 @@ from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED, note
 from beam_jobs.launch.run import Progress
 from beam_jobs.sources.source import (
+    NO_LABEL,
     InputSplit,
     RawRows,
     Rejection,
@@ -30,7 +32,7 @@ from beam_jobs.sources.source import (
     read_split,
 )
 from pipeline.base.errors import InputError, did_you_mean
-from pipeline.data.schema.feature_types import Tokens
+from pipeline.data.schema.feature_types import Label, Tokens
 from pipeline.data.schema.schema import Schema
 
 
@@ -220,7 +222,9 @@ def _first_problems(schema: Schema, columns: Mapping[str, typed.Column]) -> dict
     """Raw column and reason for each bad row; a row is rejected once, even if more is wrong with it."""
     problems: dict[int, tuple[str, str]] = {}
     for feature in schema.features:
+        is_label = isinstance(feature, Label)
         for row, reason in columns[feature.name].problems.items():
+            reason = NO_LABEL if is_label and reason == MISSING else reason
             problems.setdefault(row, (feature.source_column, reason))
     return problems
 

@@ -141,6 +141,7 @@ class Run:
     runner: str
     beam_flags: tuple[str, ...]
     max_rejected_fraction: float  # fraction of the rows read
+    max_unlabelled_fraction: float = 0.0  # the same, of rows that have no label
     started: datetime.datetime = dataclasses.field(
         default_factory=functools.partial(datetime.datetime.now, datetime.UTC)
     )
@@ -198,8 +199,12 @@ def run_job(job: Job[Published], *, output: str) -> Published:
         rejected = byte_streams.lines_in_files(found.rejected, job.input_splits, found.lines)
         found = dataclasses.replace(found, rejected=rejected)
         job.check_reconciled(found)
-        limit = run.max_rejected_fraction
-        source.check_rejection_limit(found.rejected, rows_read=found.rows_read, limit=limit)
+        source.check_rejection_limit(
+            found.rejected,
+            rows_read=found.rows_read,
+            limit=run.max_rejected_fraction,
+            unlabelled_limit=run.max_unlabelled_fraction,
+        )
         for doubt in source.format_doubts(found.rejected.doubts, found.rejected.doubtful):
             print(f"warning    {printable(doubt)}", file=sys.stderr)
         return job.publish(found, destination)

@@ -226,7 +226,7 @@ def missing_label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]
         share = math.ceil(1000 * missing / max(1, profile.rows)) / 1000
         yield (
             f"'{profile.name}': {missing:,} {'row has' if missing == 1 else 'rows have'} no label and will "
-            f"be rejected: convert needs --max_rejected_fraction={share:g}."
+            f"be left out: convert needs --max_unlabelled_fraction={share:g}."
         )
 
 

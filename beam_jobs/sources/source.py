@@ -27,6 +27,7 @@ from pipeline.data.origins.files import Origin, place
 
 EXCERPT_BYTES = 256  # bytes or characters of the offending text that are kept
 LISTED_LIMIT = 100_000  # rows that are listed; more are only counted, so that memory is bounded
+NO_LABEL = "no label"
 _SHOWN_DOUBTS = 100  # doubtful rows of a run that are listed
 
 
@@ -62,6 +63,11 @@ class Rejected:
     def rows(self) -> int:
         return sum(self.reasons.values())
 
+    @property
+    def unlabelled(self) -> int:
+        """Rows that have nothing to predict; they are otherwise sound as far as they were read."""
+        return self.reasons.get(NO_LABEL, 0)
+
 
 NO_REJECTIONS = Rejected(reasons={}, listed=())
 
@@ -89,7 +95,8 @@ class CollectRejected(beam.CombineFn):
     def add_input(self, accumulator: tuple[_Collected, _Collected], rejection: Rejection) -> tuple:
         collected = accumulator[rejection.is_kept]
         collected.reasons[rejection.reason] += 1
-        collected.further_lines += rejection.lines - 1
+        # A row without a label is a row like others: it has not swallowed any.
+        collected.further_lines += rejection.lines - 1 if rejection.reason != NO_LABEL else 0
         collected.listed.append(rejection)
         # Cutting at twice the limit makes the sorting cost per row constant.
         if len(collected.listed) >= 2 * LISTED_LIMIT:
@@ -129,26 +136,56 @@ def _document(row: Rejection) -> dict[str, object]:
     return document | ({"lines": row.lines} if row.lines > 1 else {})
 
 
-def check_rejection_limit(rejected: Rejected, *, rows_read: int, limit: float, examples: int = 5) -> None:
+def check_rejection_limit(
+    rejected: Rejected, *, rows_read: int, limit: float, unlabelled_limit: float = 0.0, examples: int = 5
+) -> None:
     """Raises InputError, with counts and examples, if more than `limit` of the rows were rejected.
 
-    A row of several lines counts once for each line: it may have swallowed other rows.
+    A row of several lines counts once for each line: it may have swallowed other rows. Rows without a label
+    do not count, as long as they are at most `unlabelled_limit` of the rows.
     """
+    allowed = rejected.unlabelled if rejected.unlabelled <= unlabelled_limit * rows_read else 0
+    others = dataclasses.replace(
+        rejected,
+        reasons={reason: n for reason, n in rejected.reasons.items() if reason != NO_LABEL or not allowed},
+    )
     further = rejected.further_lines
-    if rejected.rows + further <= limit * (rows_read + further):
+    if others.rows + further <= limit * (rows_read + further):
         return
+    if others.unlabelled == others.rows:
+        raise _too_few_labels(others, rows_read=rows_read, limit=max(limit, unlabelled_limit))
+    rejected = others
+    wrong = rejected.rows - rejected.unlabelled
     of_lines = f", which take {rejected.rows + further:,} lines" if further else ""
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
-    cause = likely_cause(rejected.reasons, rows=0 if further else rows_read)
+    cause = likely_cause(rejected.reasons, rows=wrong if further else rows_read)
     first = "; ".join(map(_format, rejected.listed[:examples]))
-    share = math.ceil(1000 * (rejected.rows + further) / (rows_read + further)) / 1000
+    flag = f"--max_rejected_fraction={_share(wrong + further, rows_read + further):g}"
+    if rejected.unlabelled:
+        flag += f" --max_unlabelled_fraction={_share(rejected.unlabelled, rows_read):g}"
     raise InputError(
         "rows that cannot be converted",
         received=f"{rejected.rows:,} of {rows_read:,} rows{of_lines} ({reasons})",
         expected=f"at most a fraction of {limit:g} of them (--max_rejected_fraction)",
         action="Nothing was published. Correct the data or the schema, or allow for such rows to be left "
-        f"out with --max_rejected_fraction={share:g}. {cause}"
+        f"out with {flag}. {cause}"
         f"The first of them: {first}",
+    )
+
+
+def _share(rows: int, of: int) -> float:
+    """The fraction, rounded up to a thousandth, so that it is enough as a limit."""
+    return math.ceil(1000 * rows / of) / 1000
+
+
+def _too_few_labels(rejected: Rejected, *, rows_read: int, limit: float) -> InputError:
+    share = _share(rejected.rows, rows_read)
+    return InputError(
+        "rows without a label",
+        received=f"{rejected.rows:,} of {rows_read:,} rows",
+        expected=f"at most a fraction of {limit:g} of them (--max_unlabelled_fraction)",
+        action=f"Nothing was published. To leave them out: --max_unlabelled_fraction={share:g}. The first of "
+        f"them: {'; '.join(map(_format, rejected.listed[:3]))}",
     )
 
 

@@ -102,12 +102,12 @@ def _append(path: pathlib.Path, line: bytes) -> None:
 _OF = "receipt_of"  # the key of the original place, which reveals a copy
 
 
-def write_result(path: pathlib.Path, document: Mapping[str, object]) -> dict:
+def write_result(path: pathlib.Path, document: Mapping[str, object], *, anew: bool = False) -> dict:
     """Writes a stage result, whole and on the disk; returns it as `read_result` does.
 
-    If the result exists, it stays as it is and is returned: a stage is not recorded twice.
+    If the result exists, it stays as it is and is returned: a stage is not recorded twice, except `anew`.
     """
-    if (there := read_result(path)) is not None:
+    if not anew and (there := read_result(path)) is not None:
         return there
     plain = json.loads(json.dumps(document, default=str))
     documents.write(path, {**plain, _OF: _of(path)})

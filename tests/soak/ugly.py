@@ -27,7 +27,7 @@ _FLAG = re.compile(r"'--([a-z_]+)=[^']*'|--([a-z_]+)=(?:'[^']*'|[^\s'])+")
 _COMMAND = re.compile("Run (.* > fixed.csv) and read that")
 _OF_READING = ("delimiter", "encoding", "header", "quote", "escape", "column_names", "format")
 _OF_INFER = ("missing", "not_missing", "ignore", "date_format", "first_year")
-_ADVISED = (*_OF_READING, *_OF_INFER, "max_rejected_fraction")
+_ADVISED = (*_OF_READING, *_OF_INFER, "max_rejected_fraction", "max_unlabelled_fraction")
 _TRIED = 2  # pieces of advice that the owner would not follow, tried by themselves
 _TURNS = 5
 

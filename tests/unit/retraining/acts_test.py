@@ -74,6 +74,28 @@ def test_a_person_promotes_and_rolls_back_with_reasons(open_cycle):
     assert acts_told == ["promoted", "promoted", "rolled_back", "promoted"]
 
 
+def test_a_cycle_that_a_busy_machine_slowed_is_checked_again_and_published(open_cycle):
+    folder = open_cycle.cycles[-1].folder
+    slow = {**records.read_result(folder / "infra.json"), "passed": False, "reasons": ["slow, 4.6 times"]}
+    records.write_result(folder / "infra.json", slow, anew=True)
+    path, asked = open_cycle.path, open_cycle.settings
+    assert operations.promote(path, asked, cycle="", reason="was busy", clock=clock(open_cycle)) == 2
+    assert records.read_result(folder / "infra.json")["passed"]
+    assert "checked again" in open_cycle.acts()
+
+
+def test_a_cycle_that_fails_the_infra_check_again_is_never_published(open_cycle):
+    folder = open_cycle.cycles[-1].folder
+    slow = {**records.read_result(folder / "infra.json"), "passed": False, "reasons": ["too large"]}
+    records.write_result(folder / "infra.json", slow, anew=True)
+    open_cycle.config.infra = {"disk_mib": 0.001}
+    with pytest.raises(InputError, match=r"it failed the infra check again: its size on disk"):
+        operations.promote(
+            open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle)
+        )
+    assert (open_cycle.versions, records.read_result(folder / "infra.json")) == ([1], slow)
+
+
 def test_a_damaged_champion_is_published_again_from_its_cycle(schedule):
     truncate(versions.path_of(schedule.root.serving, 1) / "variables/variables.data-00000-of-00001")
     with pytest.raises(InputError, match=r"the champion, version 1 .*variables\.data") as error:

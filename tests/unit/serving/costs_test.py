@@ -65,6 +65,14 @@ def test_a_busy_moment_that_meets_both_models_is_no_reason():
     assert cost_reasons(model, champion, Limits(p99_ratio=100)) == []
 
 
+def test_a_busy_machine_is_no_reason_as_long_as_one_round_is_quiet():
+    champion = dataclasses.replace(CHAMPION, latency=(latency(1, 10, 10, 11),))
+    model = dataclasses.replace(CHAMPION, latency=(latency(1, 30, 12, 40, p99=40),))
+    assert cost_reasons(model, champion, LIMITS) == []
+    (told,) = cost_reasons(dataclasses.replace(model, latency=(latency(1, 30, 23, 40),)), champion, LIMITS)
+    assert "3.0 times" in told or "2.3 times" in told
+
+
 def test_a_small_difference_is_no_reason_whatever_its_ratio():
     champion = dataclasses.replace(CHAMPION, latency=(latency(1, 0.1, 0.1),), memory_mib=0.0)
     model = dataclasses.replace(CHAMPION, latency=(latency(1, 1.9, 1.9),), memory_mib=127.0)

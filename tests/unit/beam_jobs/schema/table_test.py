@@ -99,7 +99,7 @@ def test_text_between_delimiters_is_a_list_as_a_feature_and_as_a_label():
     assert (tags.task, tags.classes, tags.delimiter) == ("multilabel", ("crime", "drama", "war"), "|")
     assert x.kind == "categorical"
     assert any("'tags': 1 of 6 rows have no class, which is an answer" in each for each in found.review)
-    assert any("'tags': 1 row has no label and will be rejected" in each for each in found.review)
+    assert any("'tags': 1 row has no label and will be left out" in each for each in found.review)
     everywhere = propose(columns, name="t", label="tags", list_delimiter=["|"]).schema
     assert [feature.kind for feature in everywhere.features] == ["categories", "label", "categories"]
     with pytest.raises(InputError, match=r"text with '\|' between .*Add '--list_delimiter=tags=\|'"):

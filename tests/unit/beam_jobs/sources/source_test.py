@@ -67,6 +67,36 @@ def test_a_row_of_several_lines_counts_as_so_many():
         check_readable({row.reason: 1}, rows=190, path="a.csv", further_lines=9)
 
 
+def collected(*rows: Rejection) -> source.Rejected:
+    collect = source.CollectRejected()
+    accumulator = collect.create_accumulator()
+    for row in rows:
+        collect.add_input(accumulator, row)
+    return collect.extract_output(accumulator)
+
+
+def test_rows_without_a_label_have_a_limit_of_their_own():
+    unlabelled = [
+        Rejection(source="a.csv", row=number, column="y", reason=source.NO_LABEL, lines=3)
+        for number in range(6)
+    ]
+    only = collected(*unlabelled)
+    with pytest.raises(InputError, match=r"^rows without a label: received 6 of 100 rows") as raised:
+        source.check_rejection_limit(only, rows_read=100, limit=0.0)
+    assert "--max_unlabelled_fraction=0.06." in raised.value.action
+    source.check_rejection_limit(only, rows_read=100, limit=0.0, unlabelled_limit=0.06)
+    source.check_rejection_limit(only, rows_read=100, limit=0.06)  # which allows for any rows
+    both = collected(*unlabelled, Rejection(source="a.csv", row=9, reason="3 cells in place of 1"))
+    with pytest.raises(InputError, match="6 × no label") as raised:
+        source.check_rejection_limit(both, rows_read=100, limit=0.0)
+    assert "--max_rejected_fraction=0.01 --max_unlabelled_fraction=0.06. The first" in raised.value.action
+    with pytest.raises(InputError, match=r"received 1 of 100 rows \(1 × 3 cells"):
+        source.check_rejection_limit(both, rows_read=100, limit=0.0, unlabelled_limit=0.06)
+    source.check_rejection_limit(both, rows_read=100, limit=0.01, unlabelled_limit=0.06)
+    with pytest.raises(InputError, match=r"received 7 of 100 rows"):  # too many of one kind: all count
+        source.check_rejection_limit(both, rows_read=100, limit=0.06, unlabelled_limit=0.05)
+
+
 def test_doubtful_rows_are_told_and_not_counted():
     collect = source.CollectRejected()
     parts = [collect.create_accumulator() for _ in range(2)]
