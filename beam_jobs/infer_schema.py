@@ -76,7 +76,7 @@ _TASK = flags.DEFINE_enum(
 _GROUP = flags.DEFINE_string(
     "group",
     None,
-    "COLUMN: the rows with the same value are ranked together by --label, which says how relevant each is: "
+    "COLUMN: rows with the same value in it are ranked together; --label says how relevant each row is: "
     "0, 1, 2 …. A group is one record.",
 )
 _IGNORE = flags.DEFINE_list(
@@ -90,13 +90,13 @@ _MISSING = flags.DEFINE_multi_string(
 _NOT_MISSING = flags.DEFINE_multi_string(
     "not_missing",
     [],
-    "COLUMN=VALUE: a value of its own that would be taken as missing, such as the country NA.",
+    "COLUMN=VALUE: a value to keep that would be taken as missing, such as the country NA.",
 )
 _DATE_FORMAT = flags.DEFINE_multi_string(
     "date_format",
     [],
-    f"COLUMN=FORMAT: how its dates are written, one of {', '.join(FORMATS)}. FORMAT alone: in all columns. "
-    "By default the first of these that reads the column.",
+    f"COLUMN=FORMAT: how a column's dates are written, one of {', '.join(FORMATS)}. FORMAT alone: in all "
+    "columns. By default the first of these that reads the column.",
 )
 _FIRST_YEAR = flags.DEFINE_multi_string(
     "first_year",

@@ -2,8 +2,9 @@ r"""Retrains on a schedule: looks at the data, does what is due, evaluates the r
 
   python -m pipeline.retrain reconcile --config=taxi.py --root=/data/taxi
 
-is what any scheduler calls, as often as it likes: a second call does nothing, a killed one goes on. The
-folder --root holds the raw data, in dated spans; the schema; and all that this command makes of them.
+Any scheduler may call this as often as it likes: a second call does nothing, and after a kill the next call
+goes on. The folder --root holds the raw data, in dated spans; the schema; and all that this command makes of
+them.
 
   reconcile   does what is due, once
   plan        says what reconcile would do and why, and changes nothing
@@ -12,7 +13,7 @@ folder --root holds the raw data, in dated spans; the schema; and all that this 
   rollback    serves an earlier version again, under a higher number (--to, --reason)
   hold        stops everything, until release (--reason)
   release     ends a hold, and accepts the data it was for (--reason)
-  clock       goes on where the log is ahead of a clock that is right (--reason)
+  clock       confirms that the clock is right, though the log is ahead of it (--reason)
   backfill    cycles of the past (--from, --to); nothing is published without --publish
   gc          removes what config.keep does not keep
 

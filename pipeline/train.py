@@ -72,10 +72,11 @@ _SWEEP = flags.DEFINE_string(
     "",
     "config.KEY=VALUE,…;…: a run for each combination of values, in directories of --workdir, and a table of "
     "their results, the best validation first. Over config.seed it gives mean and deviation. With a range, "
-    "config.KEY=0..0.5 or log(1e-4..1e-2), Optuna searches. search: the ranges of the config file.",
+    "config.KEY=0..0.5 or log(1e-4..1e-2), Optuna searches. --sweep=search takes the ranges of the config "
+    "file.",
 )
 _TRIALS = flags.DEFINE_integer(
-    "trials", 0, "Trials of a search in all. 0: 30 where --sweep has a range.", lower_bound=0
+    "trials", 0, "Trials of a search in all. 0 means 30 if --sweep has a range.", lower_bound=0
 )
 _STRATEGY = flags.DEFINE_enum(
     "strategy",
@@ -128,7 +129,7 @@ _PROFILE_STEPS = flags.DEFINE_string(
 _FEED_HEADSPACE = flags.DEFINE_integer(
     "feed_headspace",
     0,
-    "STEPS: trains and writes nothing. Runs so many steps on the run's own input, then as many on batches "
+    "STEPS: trains and writes nothing. Runs this many steps on the run's own input, then as many on batches "
     "kept in memory, and says how much faster a better input could make training at most.",
     lower_bound=0,
 )

@@ -83,7 +83,7 @@ def get_config() -> Config:
     config.optimizer.clip_norm = 0.0  # most that the norm of all gradients together may be; 0: any
     config.optimizer.ema = 0.0  # decay of weight averages, which are evaluated and exported; 0: none
     config.optimizer.weight_decay = 1e-4  # for all optimizers but adam
-    config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
+    config.optimizer.not_decayed = ()  # also without decay, as bias, gamma and beta: ('embeddings/*',)
     config.optimizer.momentum = 0.9  # for sgd, and others that take it
     config.optimizer.matrices = ("*kernel",)  # variables of two axes that muon updates; adamw does the others
     # Which embedding tables are updated only in the rows that a batch looks up: auto (the large ones), always
