@@ -56,14 +56,20 @@ _ROOT = flags.DEFINE_string(
 )
 _REASON = flags.DEFINE_string("reason", "", "TEXT: the reason, for the audit log.")
 _VERSION = flags.DEFINE_string("to", "", "VERSION that rollback serves again, or the last SPAN of backfill.")
-_FROM = flags.DEFINE_string("from", "", "SPAN: where backfill begins. Empty: at the first one.")
-_CYCLE = flags.DEFINE_string("cycle", "", "ID, or its beginning: what promote publishes. Empty: the newest.")
+_FROM = flags.DEFINE_string("from", "", "SPAN: where backfill begins. By default at the first one.")
+_CYCLE = flags.DEFINE_string(
+    "cycle",
+    "",
+    "ID: the cycle that promote publishes, or the beginning of its id. By default the newest one.",
+)
 _PUBLISH = flags.DEFINE_boolean("publish", False, "Whether backfill publishes what the gate promotes.")
 _RETRY = flags.DEFINE_boolean("retry", False, "Whether reconcile tries a failed cycle again.")
 _FAIL_ON_REJECT = flags.DEFINE_boolean(
     "fail_on_reject", False, "Whether reconcile ends with exit code 10 if it decided not to promote."
 )
-_NOW = flags.DEFINE_string("now", "", "TIME, ISO 8601, in UTC: stands in for the present, to try a schedule.")
+_NOW = flags.DEFINE_string(
+    "now", "", "TIME: stands for the present time, to try a schedule. ISO 8601, in UTC."
+)
 _HTML = flags.DEFINE_string("html", None, "FILE: status also writes a page to it.")
 _JSON = flags.DEFINE_string(
     "json", None, "FILE: plan and status also write all that they know to it, as JSON."

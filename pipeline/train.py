@@ -100,7 +100,7 @@ _LR_SCALING = flags.DEFINE_enum(
     "lr_scaling",
     config_lib.NONE,
     [config_lib.NONE, config_lib.LINEAR],
-    "linear: the learning rate is for the global batch of the config file, and grows with "
+    "linear: the learning rate is meant for the config file's global batch, and grows with "
     "--config.global_batch. none: the learning rate stays as it is.",
 )
 _PRECISION = flags.DEFINE_enum(
