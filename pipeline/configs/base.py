@@ -63,7 +63,7 @@ def get_config() -> Config:
     config.train.micro_batches = 1  # equal parts of a replica's batch, computed one after the other
     # What follows a loss that is not finite: stop, skip or roll_back (docs/training.md).
     config.train.on_bad_step = "stop"
-    config.train.bad_steps_allowed = 10  # steps skipped, or times rolled back; one more stops the run
+    config.train.bad_steps_allowed = 10  # bad steps that a run may skip or roll back; one more stops it
     config.train.standardise_labels = True  # a regression learns labels of mean 0 and deviation 1
     config.train.label_smoothing = 0.0  # the part of each label that is spread over all classes, such as 0.1
     # Class weights of the loss: ('balanced',), or a number for each class of the schema.

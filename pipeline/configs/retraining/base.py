@@ -34,11 +34,12 @@ def get_config() -> Config:
     # later: the spans after the window; split: the test split of the window itself.
     config.holdout.kind = "later"
     config.holdout.last = 1  # number of spans, where kind is later
-    config.holdout.weighted_by = ""  # a numeric feature that weighs rows, where it weighed them in training
-    config.holdout.most_seen = 0.01  # fraction of its rows that may equal a training row by chance
+    config.holdout.weighted_by = ""  # a numeric feature that weighs rows, if it weighed them in training
+    # Fraction of its rows that may equal training rows, in addition to what repeats by nature.
+    config.holdout.most_seen = 0.01
 
     config.train = {}
-    config.train.config = "pipeline/configs/tabular.py"  # relative to where the command runs
+    config.train.config = "pipeline/configs/tabular.py"  # from the folder where the command starts
     config.train.flags = ()  # more flags of pipeline.train, such as ("--config.train.epochs=3",)
     # scratch; or champion: a run begins with the champion's weights and preprocessing (warm start).
     config.train.start = "scratch"
@@ -68,7 +69,7 @@ def get_config() -> Config:
     config.keep.versions = 5  # published versions, besides the anchor
     config.keep.cycles = 5  # cycles whose run and export are kept; stage results and reports always are
 
-    config.attempts = 10  # starts of one stage that is killed without progress; then the cycle has failed
+    config.attempts = 10  # how often a stage may be killed without progress; then the cycle has failed
 
     config.notify = {}  # who is told of decisions, holds and failures; if this fails, nothing else fails
     # A program and its arguments, run without a shell, or "sh -c '…'"; it gets JSON on stdin.
