@@ -96,7 +96,7 @@ _BASELINE = flags.DEFINE_string(
 _SEVERITY = flags.DEFINE_multi_string(
     "severity",
     [],
-    f"KIND=SEVERITY: error (nothing is published), warning or ignore, for a kind of anomaly. {HELP}.",
+    f"KIND=SEVERITY: what a kind of anomaly is: error (nothing is published), warning or ignore. {HELP}.",
 )
 _LIMIT = flags.DEFINE_multi_string(
     "limit", [], "KIND=NUMBER: the largest value that is no anomaly of this kind."

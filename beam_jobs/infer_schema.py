@@ -62,8 +62,8 @@ _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exist
 _LABEL = flags.DEFINE_string(
     "label",
     None,
-    "COLUMN: what is predicted; A,B,…: several numbers, or several columns of two classes, that one model "
-    "predicts. For images it is the folder's name.",
+    "COLUMN: what is predicted. A,B,… names several numbers, or several columns of two classes, that one "
+    "model predicts. For images it is the folder's name.",
 )
 _TASK = flags.DEFINE_enum(
     "task",
@@ -79,9 +79,7 @@ _GROUP = flags.DEFINE_string(
     "COLUMN: rows with the same value in it are ranked together; --label says how relevant each row is: "
     "0, 1, 2 …. A group is one record.",
 )
-_IGNORE = flags.DEFINE_list(
-    "ignore", [], 'A,B,…: columns to leave out; one with a comma in its name as "A,B".'
-)
+_IGNORE = flags.DEFINE_list("ignore", [], 'A,B,…: columns to leave out. Write a name with a comma as "A,B".')
 _MISSING = flags.DEFINE_multi_string(
     "missing",
     [],

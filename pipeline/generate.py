@@ -1,4 +1,4 @@
-r"""Continues text with a language model of a run or an export, a token after the other.
+r"""Continues text with a language model of a run or an export, one token after the other.
 
   python -m pipeline.generate --model=runs/corpus --prompt="ROMEO:" --tokens=200 --seed=1
   python -m pipeline.generate --model=exports/corpus/1 --prompts=prompts.txt --temperature=0 --json=texts.json

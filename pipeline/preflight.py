@@ -83,7 +83,7 @@ _TIMEOUT = flags.DEFINE_integer(
 _CACHE = flags.DEFINE_string(
     "cache",
     None,
-    "DIRECTORY: where answers of the compiler are kept, for the next time that it gets the same program. "
+    "DIRECTORY: keeps answers of the compiler, for later runs with the same program. "
     "Default: penstock/preflight below $XDG_CACHE_HOME, or ~/.cache. Empty: none.",
 )
 _HTML = flags.DEFINE_string("html", None, "FILE: also write the output to it, as one web page.")

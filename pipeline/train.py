@@ -71,8 +71,8 @@ _SWEEP = flags.DEFINE_string(
     "sweep",
     "",
     "config.KEY=VALUE,…;…: a run for each combination of values, in directories of --workdir, and a table of "
-    "their results, the best validation first. Over config.seed it gives mean and deviation. With a range, "
-    "config.KEY=0..0.5 or log(1e-4..1e-2), Optuna searches. --sweep=search takes the ranges of the config "
+    "their results, the best validation first. Over config.seed it gives mean and deviation. With a range "
+    "such as config.KEY=0..0.5 or log(1e-4..1e-2), Optuna searches. --sweep=search takes the ranges of the config "
     "file.",
 )
 _TRIALS = flags.DEFINE_integer(

@@ -29,7 +29,7 @@ def get_config() -> Config:
 
     config.init = {}
     # Source of the first weights: a --workdir, an export, a .keras or .weights.h5 file. Variables take them
-    # by name and shape; the others begin as the seed sets them (docs/training.md).
+    # by name and shape; the others begin with random values (docs/training.md).
     config.init.source = ""
     config.init.without = ()  # variables that take none of these weights, such as ('logits/*',)
 
@@ -37,7 +37,7 @@ def get_config() -> Config:
     # pipeline/data/reading/plan.py.
     config.mixture = ()
     config.image_size = (0, 0)  # height, width; (0, 0): those of the schema, if all images have one size
-    config.shuffle = "auto"  # the way: global, windows (for small records), or auto, which chooses
+    config.shuffle = "auto"  # how rows are shuffled: global; windows, for small records; auto chooses
     # With uint8 the model normalises; with bfloat16 or float32 the host does, and copies more bytes.
     config.image_dtype = "uint8"
 
@@ -98,7 +98,7 @@ def get_config() -> Config:
     # missing one.
     config.evaluation.split = "validation"
     config.evaluation.every_epochs = 1  # epochs between evaluations; 0: follows from the length of the run
-    # The split that is evaluated at the end. Empty means test, or without a test that of evaluation.split.
+    # The split that is evaluated at the end. Empty: test; if there is none, evaluation.split.
     config.evaluation.final_split = ""
     config.evaluation.global_batch = 512  # largest number of examples in an evaluation step
     # Metrics besides the task's, such as ('f1', 'precision@0.3'); see docs/training.md.

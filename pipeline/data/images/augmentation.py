@@ -30,7 +30,7 @@ class Augmentation:
 
     crop_area: tuple[float, float] = _setting(
         (1.0, 1.0),
-        "least and greatest part of the area that a random crop shows, resized; photographs: 0.08,1.0",
+        "least and greatest part of the area that a random crop shows; for photographs 0.08,1.0",
     )
     crop_aspect: tuple[float, float] = _setting((3 / 4, 4 / 3), "least and greatest width / height of a crop")
     flip: bool = _setting(False, "mirror left to right, half of the time")
