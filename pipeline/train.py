@@ -72,8 +72,8 @@ _SWEEP = flags.DEFINE_string(
     "",
     "config.KEY=VALUE,…;…: a run for each combination of values, in directories of --workdir, and a table of "
     "their results, the best validation first. Over config.seed it gives mean and deviation. With a range "
-    "such as config.KEY=0..0.5 or log(1e-4..1e-2), Optuna searches. --sweep=search takes the ranges of the config "
-    "file.",
+    "such as config.KEY=0..0.5 or log(1e-4..1e-2), Optuna searches. --sweep=search takes the ranges of the "
+    "config file.",
 )
 _TRIALS = flags.DEFINE_integer(
     "trials", 0, "Trials of a search in all. 0 means 30 if --sweep has a range.", lower_bound=0
