@@ -1,17 +1,18 @@
 r"""Converts raw data to a TFRecord dataset: split, shuffled, validated, measured, published all at once.
 
-CSV or TSV, with a header or with --column_names. Fractions split the rows, or test= pins a whole input:
+This reads CSV files without a header. --splits divides the rows of the first file, test= pins the second one:
 
   python -m beam_jobs.convert --format=csv --schema=schema.json --output=data/census/1.0.0 \
       --input=adult-train.csv --input=test=adult-test.csv --splits=train=0.9,validation=0.1 \
       --column_names=age,workclass,…
 
-Folders of images, <input>/<class>/<file>:
+This reads folders of images, <input>/<class>/<file>:
 
   python -m beam_jobs.convert --format=images --schema=schema.json --output=data/flowers/1.0.0 \
       --input=train=flowers/train --input=test=flowers/test
 
-Parquet, Avro, JSON Lines, TFRecords of Examples and TFDS are given the same way (see --format). Text, packed:
+Parquet, Avro, JSON Lines, TFRecords of Examples and TFDS are given the same way (see --format). This packs
+text:
 
   python -m beam_jobs.convert --input=corpus.txt --tokenizer=bytes --sequence_length=512 \
       --schema=schema.json --output=data/corpus/1.0.0
@@ -21,8 +22,8 @@ any number of workers. If a row does not conform to the schema, nothing is publi
 --max_rejected_fraction allows for it; rows left out are listed in <output>/rejected/rejected.jsonl.
 
 <output>/anomalies.json lists what is odd about the data as a whole: a column that is mostly missing or
-constant, values outside the vocabulary, records that two splits have; against --baseline=DIR also new values,
-drift, …. With --severity=drift=error, drift keeps the dataset from being published.
+constant, values outside the vocabulary, records that two splits have. Compared with --baseline=DIR, it also
+lists new values, drift and more. With --severity=drift=error, drift keeps the dataset from being published.
 
 Flags that are not listed here go to Beam, for instance two worker processes:
 
@@ -86,7 +87,7 @@ _REJECTED_RAW = flags.DEFINE_bool(
 _ALLOW_EMPTY = flags.DEFINE_bool(
     "allow_empty",
     False,
-    "Also publish a dataset without rows, or without rows of a split that an input or the schema's split_by "
+    "Also publish a dataset that has no rows, or none of a split that --input or split_by of the schema "
     "names. It suits one dataset of several that are read as one.",
 )
 _SHARD_MIB = flags.DEFINE_integer("shard_mib", 128, "Input that goes to one shard, in MiB.", 1)
@@ -103,7 +104,7 @@ _BASELINE = flags.DEFINE_string(
 _SEVERITY = flags.DEFINE_multi_string(
     "severity",
     [],
-    f"KIND=SEVERITY: error (nothing is published), warning or ignore, for a kind of anomaly. {HELP}.",
+    f"KIND=SEVERITY: what a kind of anomaly is: error (nothing is published), warning or ignore. {HELP}.",
 )
 _LIMIT = flags.DEFINE_multi_string(
     "limit", [], "KIND=NUMBER: the largest value that is no anomaly of this kind."

@@ -18,8 +18,8 @@ are, and which; `raw_files` says how CSV files are read. Columns that say nothin
 numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Money, percent, units
 and thousands become numbers with a clean-up. Whole numbers in a column called …id are hashed. Numbers such as
 -999, far from all others, are taken as missing. Remarks list other numbers, dates and words that may mean "no
-value", with the flag --missing that declares them; those of the label come first. For dates that can be read
-in two ways they give --date_format, and for the century of two-digit years --first_year. Spellings that
+value", with the flag --missing that declares them; those of the label come first. If dates can be read in two
+ways, remarks give the flag --date_format; for years of two digits they give --first_year. Spellings that
 differ in case are taken as one. Remarks name columns that give the label away and, without --label, columns
 that could be one. Review the remarks, printed last; then run `python -m beam_jobs.convert
 --schema=schema.json …`.
@@ -62,8 +62,8 @@ _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exist
 _LABEL = flags.DEFINE_string(
     "label",
     None,
-    "COLUMN: what is predicted; A,B,…: several numbers, or several columns of two classes, that one model "
-    "predicts. For images it is the folder's name.",
+    "COLUMN: what is predicted. A,B,… names several numbers, or several columns of two classes, that one "
+    "model predicts. For images it is the folder's name.",
 )
 _TASK = flags.DEFINE_enum(
     "task",
@@ -76,12 +76,10 @@ _TASK = flags.DEFINE_enum(
 _GROUP = flags.DEFINE_string(
     "group",
     None,
-    "COLUMN: the rows with the same value are ranked together by --label, which says how relevant each is: "
+    "COLUMN: rows with the same value in it are ranked together; --label says how relevant each row is: "
     "0, 1, 2 …. A group is one record.",
 )
-_IGNORE = flags.DEFINE_list(
-    "ignore", [], 'A,B,…: columns to leave out; one with a comma in its name as "A,B".'
-)
+_IGNORE = flags.DEFINE_list("ignore", [], 'A,B,…: columns to leave out. Write a name with a comma as "A,B".')
 _MISSING = flags.DEFINE_multi_string(
     "missing",
     [],
@@ -90,13 +88,13 @@ _MISSING = flags.DEFINE_multi_string(
 _NOT_MISSING = flags.DEFINE_multi_string(
     "not_missing",
     [],
-    "COLUMN=VALUE: a value of its own that would be taken as missing, such as the country NA.",
+    "COLUMN=VALUE: a value to keep that would be taken as missing, such as the country NA.",
 )
 _DATE_FORMAT = flags.DEFINE_multi_string(
     "date_format",
     [],
-    f"COLUMN=FORMAT: how its dates are written, one of {', '.join(FORMATS)}. FORMAT alone: in all columns. "
-    "By default the first of these that reads the column.",
+    f"COLUMN=FORMAT: how a column's dates are written, one of {', '.join(FORMATS)}. FORMAT alone: in all "
+    "columns. By default the first of these that reads the column.",
 )
 _FIRST_YEAR = flags.DEFINE_multi_string(
     "first_year",

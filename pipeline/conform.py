@@ -7,10 +7,10 @@ It takes batches of the dataset, on this machine's processor, without dropout, b
 
   first loss      near that of even odds, or of the mean label
   gradients       reach every weight
-  batch of one    an example's answer does not hang on the others of its batch
+  batch of one    an example's answer does not depend on the others of its batch
   restored        built again, with the same weights: the same bits
   export          saved, and loaded again: the same bits
-  tracing         leaves nothing behind
+  tracing         makes no new variables, and the same operations each time
   bfloat16        each layer alone, against float32
   replicas        two of them, and micro-batches, against one
 

@@ -12,9 +12,9 @@ The batches are exactly those that the training host would make itself, in the s
 of services. If a service is lost, the run waits for it. Once the service is started again, the run ends with
 an error, and the same command continues from the last checkpoint.
 
-Every service needs the dataset under the path that --dataset names. It reads only its part of the data. But a
-mixture, and images in windows that are mixed with each other (mixup, cutmix), it reads as a whole, and
-prepares its part of them. Blocks need --config.shuffle=windows. Evaluation runs on the training host.
+Every service needs the dataset under the path that --dataset names. It reads only its part of the data.
+There are two exceptions: it reads the whole of a mixture, and of images in windows that mixup or cutmix
+mixes, but prepares only its part. Blocks need --config.shuffle=windows. Evaluation runs on the training host.
 
 There is no authentication: TensorFlow listens on every interface of this host, and whoever reaches the ports
 reads the data, and whatever else this user can read. Use it in a closed network.

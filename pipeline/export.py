@@ -43,7 +43,8 @@ _OUTPUT = flags.DEFINE_string("output", None, "DIRECTORY: where the model goes. 
 _CHECKPOINT = flags.DEFINE_string(
     "checkpoint",
     "",
-    "best|last|STEP: what is exported. Empty: the best where config.train.keep_best was set, else the last.",
+    "best|last|STEP: the checkpoint to export. By default the best if config.train.keep_best was set, else "
+    "the last.",
 )
 _FORMAT = flags.DEFINE_list(
     "format",

@@ -5,10 +5,10 @@ r"""Will this host feed the accelerator? Measures the input pipeline's stages, a
 The time of a step is that of the accelerator at work, without its wait for input; a run's report names it.
 Where it is not given, the shortest step that this host feeds is printed. With --slice=v5e-16, or --slice=4x8
 for 4 hosts of 8 replicas each, this host is measured as one of that slice's hosts. For a TPU slice, it also
-prints what its hosts are expected to give with their own cores. With --cold, files count as read from the
-disk, as in a first epoch or where they do not fit into memory.
+prints what its hosts are expected to give with their own cores. With --cold, the files are also measured as
+read from the disk, as in a first epoch or if they do not fit into memory.
 
-Exits with 1 where training would be starved.
+The exit code is 1 if training would be starved.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -54,7 +54,9 @@ _SLICE = flags.DEFINE_string(
 )
 _SECONDS = flags.DEFINE_float("seconds", 2.0, "How long each stage is measured.")
 _COLD = flags.DEFINE_bool(
-    "cold", False, "Also measure with the files read from the disk, and decide by the slower of the two."
+    "cold",
+    False,
+    "Also measure while the files are read from the disk, and decide by the slower measurement.",
 )
 _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
     "max_corrupt_records",

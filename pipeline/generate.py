@@ -1,4 +1,4 @@
-r"""Continues text with a language model of a run or an export, a token after the other.
+r"""Continues text with a language model of a run or an export, one token after the other.
 
   python -m pipeline.generate --model=runs/corpus --prompt="ROMEO:" --tokens=200 --seed=1
   python -m pipeline.generate --model=exports/corpus/1 --prompts=prompts.txt --temperature=0 --json=texts.json
@@ -30,7 +30,9 @@ from pipeline.generation.sampling import Sampling
 _MODEL = flags.DEFINE_string(
     "model", None, "DIRECTORY: an export of pipeline.export, or a --workdir of pipeline.train."
 )
-_CHECKPOINT = flags.DEFINE_string("checkpoint", "", "best|last|STEP, for a --workdir; as for export.")
+_CHECKPOINT = flags.DEFINE_string(
+    "checkpoint", "", "best|last|STEP: the checkpoint of a --workdir, as for pipeline.export."
+)
 _TOKENIZER = flags.DEFINE_string(
     "tokenizer", "", "FILE or bytes: the tokenizer that convert made the tokens with. Leave it out for bytes."
 )
@@ -40,9 +42,11 @@ _TOKENS = flags.DEFINE_integer("tokens", 200, "Tokens after each prompt, at most
 _TEMPERATURE = flags.DEFINE_float(
     "temperature",
     1.0,
-    "Below 1 likely tokens become likelier; 0 takes the most probable one, without a draw.",
+    "Below 1, likely tokens become likelier. 0 always takes the most probable token.",
 )
-_TOP_K = flags.DEFINE_integer("top_k", 0, "Draw only from so many of the most probable tokens; 0: from all.")
+_TOP_K = flags.DEFINE_integer(
+    "top_k", 0, "Draw only from this many of the most probable tokens. 0 means all tokens."
+)
 _TOP_P = flags.DEFINE_float(
     "top_p", 1.0, "Draw from the fewest of the most probable tokens that have this probability together."
 )

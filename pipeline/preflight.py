@@ -3,7 +3,7 @@ r"""Says before you rent: does this training step compile for an accelerator, do
   python -m pipeline.preflight --config=pipeline/configs/tabular.py --dataset=data/adult/1.0.0 \
       --target=v5e:2x4,v6e:2x2,tpu7x:2x2x1,h100:8 --batch=256,1024 --prices=prices.json
 
-Six stages, each with a verdict; the first error ends what depends on it:
+It has six stages, each with a verdict. The first error ends what depends on it:
 
 lint           padding of the tiles, int64 and text, tables that are updated whole, formats a chip lacks
 two steps      two real steps on two replicas of this machine's processor
@@ -12,7 +12,7 @@ compilation    by the TPU's own compiler, which needs no TPU: memory, operations
 data-parallel  the same for all devices of a TPU slice at once, with the sums over them
 feed           what this host's input pipeline gives, and what the hosts of a TPU slice are expected to give
 
-A plan follows: what an epoch and the run take on each target, and cost, if --prices has prices.
+A plan follows, with the time of an epoch and of the run on each target, and their cost if --prices is given.
 
 A TPU's figures are its compiler's estimates, a GPU's follow from its peaks: nothing is measured. Times are a
 band, from the roofline to the compiler's cycles. TPUs need requirements/preflight.txt.
@@ -66,9 +66,9 @@ _PRECISION = flags.DEFINE_enum(
 _FIND_MAX_BATCH = flags.DEFINE_boolean(
     "find_max_batch",
     False,
-    "Also search the largest batch that fits a TPU's device; this takes some more compilations.",
+    "Also search for the largest batch that fits a TPU's device; this takes some more compilations.",
 )
-_BATCH = flags.DEFINE_list("batch", [], "N,…: global batches to forecast. Empty: the one in the config.")
+_BATCH = flags.DEFINE_list("batch", [], "N,…: global batches to forecast. By default the one in the config.")
 _FEED = flags.DEFINE_boolean("feed", True, "Measure how fast the input pipeline is on this host.")
 _PRICES = flags.DEFINE_string(
     "prices",
@@ -76,14 +76,14 @@ _PRICES = flags.DEFINE_string(
     'FILE: prices of a chip\'s hour, as JSON: {"as_of": "2026-11-01", "currency": "USD", '
     '"chip_hour": {"v5e": 1.2}}.',
 )
-_REHEARSE = flags.DEFINE_boolean("rehearse", True, "Run the two real steps on this machine's processor.")
+_REHEARSE = flags.DEFINE_boolean("rehearse", True, "Run two real steps on this machine's processor.")
 _TIMEOUT = flags.DEFINE_integer(
     "timeout_s", 600, "Seconds that one compilation may take; large models take minutes.", lower_bound=1
 )
 _CACHE = flags.DEFINE_string(
     "cache",
     None,
-    "DIRECTORY: answers of the compiler, which are the same for the same program. "
+    "DIRECTORY: keeps answers of the compiler, for later runs with the same program. "
     "Default: penstock/preflight below $XDG_CACHE_HOME, or ~/.cache. Empty: none.",
 )
 _HTML = flags.DEFINE_string("html", None, "FILE: also write the output to it, as one web page.")

@@ -47,7 +47,7 @@ _CHECKPOINT = flags.DEFINE_integer(
     lower_bound=0,
 )
 _EXAMPLES = flags.DEFINE_integer(
-    "examples", 10, "Examples of a step that are listed, those with the largest losses.", lower_bound=1
+    "examples", 10, "How many examples of a step are listed: those with the largest losses.", lower_bound=1
 )
 _HTML = flags.DEFINE_string("html", None, "FILE: also write a page, with pictures of images.")
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the output to it, as JSON.")

@@ -2,8 +2,9 @@ r"""Retrains on a schedule: looks at the data, does what is due, evaluates the r
 
   python -m pipeline.retrain reconcile --config=taxi.py --root=/data/taxi
 
-is what any scheduler calls, as often as it likes: a second call does nothing, a killed one goes on. The
-folder --root holds the raw data, in dated spans; the schema; and all that this command makes of them.
+Any scheduler may call this as often as it likes: a second call does nothing, and after a kill the next call
+goes on. The folder --root holds the raw data, in dated spans; the schema; and all that this command makes of
+them.
 
   reconcile   does what is due, once
   plan        says what reconcile would do and why, and changes nothing
@@ -12,7 +13,7 @@ folder --root holds the raw data, in dated spans; the schema; and all that this 
   rollback    serves an earlier version again, under a higher number (--to, --reason)
   hold        stops everything, until release (--reason)
   release     ends a hold, and accepts the data it was for (--reason)
-  clock       goes on where the log is ahead of a clock that is right (--reason)
+  clock       confirms that the clock is right, though the log is ahead of it (--reason)
   backfill    cycles of the past (--from, --to); nothing is published without --publish
   gc          removes what config.keep does not keep
 
@@ -55,14 +56,20 @@ _ROOT = flags.DEFINE_string(
 )
 _REASON = flags.DEFINE_string("reason", "", "TEXT: the reason, for the audit log.")
 _VERSION = flags.DEFINE_string("to", "", "VERSION that rollback serves again, or the last SPAN of backfill.")
-_FROM = flags.DEFINE_string("from", "", "SPAN: where backfill begins. Empty: at the first one.")
-_CYCLE = flags.DEFINE_string("cycle", "", "ID, or its beginning: what promote publishes. Empty: the newest.")
+_FROM = flags.DEFINE_string("from", "", "SPAN: where backfill begins. By default at the first one.")
+_CYCLE = flags.DEFINE_string(
+    "cycle",
+    "",
+    "ID: the cycle that promote publishes, or the beginning of its id. By default the newest one.",
+)
 _PUBLISH = flags.DEFINE_boolean("publish", False, "Whether backfill publishes what the gate promotes.")
 _RETRY = flags.DEFINE_boolean("retry", False, "Whether reconcile tries a failed cycle again.")
 _FAIL_ON_REJECT = flags.DEFINE_boolean(
     "fail_on_reject", False, "Whether reconcile ends with exit code 10 if it decided not to promote."
 )
-_NOW = flags.DEFINE_string("now", "", "TIME, ISO 8601, in UTC: stands in for the present, to try a schedule.")
+_NOW = flags.DEFINE_string(
+    "now", "", "TIME: stands for the present time, to try a schedule. ISO 8601, in UTC."
+)
 _HTML = flags.DEFINE_string("html", None, "FILE: status also writes a page to it.")
 _JSON = flags.DEFINE_string(
     "json", None, "FILE: plan and status also write all that they know to it, as JSON."

@@ -71,11 +71,12 @@ _SWEEP = flags.DEFINE_string(
     "sweep",
     "",
     "config.KEY=VALUE,…;…: a run for each combination of values, in directories of --workdir, and a table of "
-    "their results, the best validation first. Over config.seed it gives mean and deviation. With a range, "
-    "config.KEY=0..0.5 or log(1e-4..1e-2), Optuna searches. search: the ranges of the config file.",
+    "their results, the best validation first. Over config.seed it gives mean and deviation. With a range "
+    "such as config.KEY=0..0.5 or log(1e-4..1e-2), Optuna searches. --sweep=search takes the ranges of the "
+    "config file.",
 )
 _TRIALS = flags.DEFINE_integer(
-    "trials", 0, "Trials of a search in all. 0: 30 where --sweep has a range.", lower_bound=0
+    "trials", 0, "Trials of a search in all. 0 means 30 if --sweep has a range.", lower_bound=0
 )
 _STRATEGY = flags.DEFINE_enum(
     "strategy",
@@ -99,7 +100,7 @@ _LR_SCALING = flags.DEFINE_enum(
     "lr_scaling",
     config_lib.NONE,
     [config_lib.NONE, config_lib.LINEAR],
-    "linear: the learning rate is for the global batch of the config file, and grows with "
+    "linear: the learning rate is meant for the config file's global batch, and grows with "
     "--config.global_batch. none: the learning rate stays as it is.",
 )
 _PRECISION = flags.DEFINE_enum(
@@ -128,7 +129,7 @@ _PROFILE_STEPS = flags.DEFINE_string(
 _FEED_HEADSPACE = flags.DEFINE_integer(
     "feed_headspace",
     0,
-    "STEPS: trains and writes nothing. Runs so many steps on the run's own input, then as many on batches "
+    "STEPS: trains and writes nothing. Runs this many steps on the run's own input, then as many on batches "
     "kept in memory, and says how much faster a better input could make training at most.",
     lower_bound=0,
 )

@@ -33,7 +33,7 @@ KINDS: Mapping[str, Kind] = {
     "out_of_domain": Kind(meaning="fraction of values outside the declared vocabulary or range", limit=0.0),
     "absent_class": Kind(meaning="a declared class that no row has"),
     "leakage": Kind(meaning="fraction of records that an earlier split has too", limit=0.0),
-    "feature_set": Kind(meaning="a feature that only one of the two datasets has"),
+    "feature_set": Kind(meaning="a feature that only this dataset or only the baseline has"),
     "examples": Kind(meaning="relative change of the number of rows since the baseline", limit=0.5),
     "missing_jump": Kind(meaning="rise of the fraction of missing values since the baseline", limit=0.05),
     "new_values": Kind(meaning="fraction of values that the baseline has not seen", limit=0.0),
@@ -42,7 +42,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 HELP = "Kinds: " + "; ".join(
-    f"{name}: {kind.meaning} ({kind.severity}{'' if kind.limit is None else f', limit {kind.limit:g}'})"
+    f"{name} ({kind.severity}{'' if kind.limit is None else f', limit {kind.limit:g}'}): {kind.meaning}"
     for name, kind in KINDS.items()
 )
 

@@ -55,7 +55,7 @@ _PACKING = flags.DEFINE_enum(
     PACKINGS,
     "packed: documents fill each row. document: a row holds one document, cut or padded.",
 )
-_TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: what --tokenizer reads.")
+_TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: the column that --tokenizer reads.")
 
 
 def settings_of(source: Source, inputs: Sequence[Input]) -> dict[str, Any]:

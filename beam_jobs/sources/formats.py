@@ -83,8 +83,8 @@ FORMATS: Mapping[str, Format] = {
                 flag="quote",
                 field="quote",
                 default="",
-                help="CHARACTER: encloses CSV cells; none: quotes are text. The default is found by "
-                'infer_schema, else ".',
+                help="CHARACTER: encloses CSV cells; none means that quotes are text. The default is found "
+                'by infer_schema, else ".',
                 parse=lambda text: flags.quoting(text, "quote", default='"'),
                 usual='"',
             ),
@@ -93,7 +93,8 @@ FORMATS: Mapping[str, Format] = {
                 field="escape",
                 default="",
                 help="CHARACTER: stands before quotes, delimiters and line ends that are text in a CSV cell, "
-                "such as \\. none: two quotes stand for one. The default is found as for --quote.",
+                "usually a backslash; none means that two quotes stand for one. The default is found as for "
+                "--quote.",
                 parse=lambda text: flags.quoting(text, "escape", default="none"),
                 usual="none",
             ),

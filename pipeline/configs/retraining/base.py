@@ -21,7 +21,8 @@ def get_config() -> Config:
     config.spans.convert = ()  # more flags of beam_jobs.convert, such as ("--layout=blocks",)
     config.spans.exclude = ()  # names of spans that are left out, such as ("2026-11-09",)
     config.spans.marker = ""  # a file, such as "_SUCCESS"; a folder without it is not yet a span
-    config.spans.unusable = "skip"  # skip a span that cannot be converted or repeats another; or stop
+    # A span that cannot be converted, or repeats another: skip leaves it out, stop ends the command.
+    config.spans.unusable = "skip"
 
     config.window = {}  # which spans are trained on
     config.window.last = 0  # how many spans before the holdout are trained on; 0: all
@@ -30,15 +31,18 @@ def get_config() -> Config:
     config.window.least = 1  # the least number of spans to train on
 
     config.holdout = {}  # what models are evaluated on
-    config.holdout.kind = "later"  # the spans after the window; or split: the test split of the window itself
+    # later: the spans after the window; split: the test split of the window itself.
+    config.holdout.kind = "later"
     config.holdout.last = 1  # number of spans, where kind is later
-    config.holdout.weighted_by = ""  # a numeric feature that weighs rows, where it weighed them in training
-    config.holdout.most_seen = 0.01  # fraction of its rows that may equal a training row by chance
+    config.holdout.weighted_by = ""  # a numeric feature that weighs rows, if it weighed them in training
+    # Fraction of its rows that may equal training rows, in addition to what repeats by nature.
+    config.holdout.most_seen = 0.01
 
     config.train = {}
-    config.train.config = "pipeline/configs/tabular.py"  # relative to where the command runs
+    config.train.config = "pipeline/configs/tabular.py"  # from the folder where the command starts
     config.train.flags = ()  # more flags of pipeline.train, such as ("--config.train.epochs=3",)
-    config.train.start = "scratch"  # or champion: its weights and preprocessing are the start (warm start)
+    # scratch; or champion: a run begins with the champion's weights and preprocessing (warm start).
+    config.train.start = "scratch"
 
     config.export = {}
     config.export.formats = ()  # more formats of a version: ("litert", "onnx"), see pipeline.export --format
@@ -46,8 +50,8 @@ def get_config() -> Config:
     config.triggers = {}  # any of them makes a cycle due
     config.triggers.new_spans = 1  # number of spans that no finished cycle has used; 0: never
     config.triggers.cron = ""  # a schedule such as "0 3 * * *", in UTC
-    config.triggers.age_days = 0.0  # age of the served model; 0: any age
-    # Distance of a new span from the champion's training statistics; 0: any distance.
+    config.triggers.age_days = 0.0  # age of the served model in days; 0: age makes nothing due
+    # Distance of a new span from the champion's training statistics; 0: drift makes nothing due.
     config.triggers.drift = 0.0
 
     config.drift = {}
@@ -65,9 +69,10 @@ def get_config() -> Config:
     config.keep.versions = 5  # published versions, besides the anchor
     config.keep.cycles = 5  # cycles whose run and export are kept; stage results and reports always are
 
-    config.attempts = 10  # starts of one stage that is killed without progress; then the cycle has failed
+    config.attempts = 10  # how often a stage may be killed without progress; then the cycle has failed
 
-    config.notify = {}  # gets JSON on stdin, or as a POST; if it fails, nothing else fails
-    config.notify.command = ""  # a program and its arguments, without a shell; or "sh -c '…'"
-    config.notify.webhook = ""
+    config.notify = {}  # who is told of decisions, holds and failures; if this fails, nothing else fails
+    # A program and its arguments, run without a shell, or "sh -c '…'"; it gets JSON on stdin.
+    config.notify.command = ""
+    config.notify.webhook = ""  # a URL that gets the same JSON as a POST
     return config

@@ -30,7 +30,7 @@ class Augmentation:
 
     crop_area: tuple[float, float] = _setting(
         (1.0, 1.0),
-        "least and greatest part of the area that a random crop shows, resized; photographs: 0.08,1.0",
+        "least and greatest part of the area that a random crop shows; for photographs 0.08,1.0",
     )
     crop_aspect: tuple[float, float] = _setting((3 / 4, 4 / 3), "least and greatest width / height of a crop")
     flip: bool = _setting(False, "mirror left to right, half of the time")
@@ -41,7 +41,9 @@ class Augmentation:
     contrast: float = _setting(0.0, "largest change, as for brightness", limit=1.0)
     saturation: float = _setting(0.0, "largest change, as for brightness", limit=1.0)
     hue: float = _setting(0.0, "largest turn of the colour circle either way; 0.5 is half of it", limit=0.5)
-    rand_augment: int = _setting(0, "operations of RandAugment, one after another", limit=10)
+    rand_augment: int = _setting(
+        0, "how many operations of RandAugment an image gets, one after another", limit=10
+    )
     rand_augment_magnitude: float = _setting(
         9.0, f"strength of these operations, up to {LARGEST_MAGNITUDE:g}", limit=LARGEST_MAGNITUDE
     )
