@@ -54,6 +54,13 @@ def _described(node: Named, called: str, path: str) -> Iterator[str]:
             yield from _docstring(method)
 
 
+def fields(path: str, name: str) -> Iterator[str]:
+    """Lines of Markdown: the fields of a dataclass with their defaults, and its docstring."""
+    node = next(each for each in messages.tree(path).body if isinstance(each, Named) and each.name == name)
+    yield from ("```text", *map(str.strip, [*_class(node, name, path)][1:]), "```", "")
+    yield from _docstring(node)
+
+
 def _is_shown(method: ast.FunctionDef) -> bool:
     is_operator = method.name in ("__getitem__", "__call__", "__iter__")
     return (not method.name.startswith("_") or is_operator) and ast.get_docstring(method) is not None

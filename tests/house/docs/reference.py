@@ -164,6 +164,14 @@ a cycle goes.""",
 }
 
 
+# Keys of retraining whose own keys are the fields of a dataclass.
+_RULES = {
+    "gate": ("pipeline/gate/rules.py", "GateRules"),
+    "parity": ("pipeline/retraining/parity_result.py", "ParityLimits"),
+    "infra": ("pipeline/serving/result.py", "Limits"),
+}
+
+
 def config_page() -> Iterator[str]:
     yield from ("# Config keys", "", _WRITTEN, "")
     yield from (
@@ -177,6 +185,8 @@ def config_page() -> Iterator[str]:
             for key in config_lib.keys_of(importlib.import_module(module))
         ]
         yield from (*markdown.table(("key", "type", "default", "meaning"), rows), "")
+    for key, (path, name) in _RULES.items():
+        yield from (f"### Keys of config.{key}", "", *api.fields(path, name))
 
 
 def _value(default: object) -> str:
