@@ -352,6 +352,8 @@ def _counted(profile: ColumnProfile, values: set[str]) -> str:
     """Describes the column by its values and its number of rows, because the rows may be too few."""
     if profile.holds_lists:
         return f"lists of up to {max(profile.lengths):,} values"
+    if not values:
+        return f"no value in any of {profile.rows:,} rows"
     if len(values) == 1:
         return (
             f"one value, {excerpt(*values)!r}, in all {profile.rows - profile.missing:,} rows that have any"
@@ -360,8 +362,11 @@ def _counted(profile: ColumnProfile, values: set[str]) -> str:
 
 
 def _words(profile: ColumnProfile) -> str:
+    """Describes the column by the first of its values that are no number."""
     words = [repr(excerpt(value)) for value in profile.values if not is_number(value)]
-    return f"{len(profile.values):,} different values such as {', '.join(words[:3]) or 'none'}"
+    if not words:
+        return _counted(profile, {*profile.values})
+    return f"{len(profile.values):,} different values such as {', '.join(words[:3])}"
 
 
 def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str) -> InputError:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from pipeline.base import files
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, unknown_name
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_json import (
     feature_from_json,
@@ -246,8 +246,9 @@ class Schema:
     def __getitem__(self, name: str) -> Feature:
         if name in self._by_name:
             return self._by_name[name]
-        known = ", ".join(feature.name for feature in self.features)
-        raise schema_error("features", f"a request for '{name}'", f"one of {known}")
+        raise unknown_name(
+            f"feature of schema '{self.name}'", name, tuple(self._by_name), otherwise="Name one of these."
+        )
 
     def of_type(self, *kinds: type[F]) -> tuple[F, ...]:
         """The features of these types, in declared order."""
