@@ -49,7 +49,7 @@ class RemoteDestination:
 @contextlib.contextmanager
 def claimed(output: str) -> Iterator[RemoteDestination]:
     """Claims as `destination.claimed` does; raises InputError also if Beam does not reach `output`."""
-    files.check_reachable(output, flag="--output")
+    files.check_reachable(output, thing=f"--output={output}")
     _check_unpublished(output)
     _clear(output)
     shared = FileSystems.join(output, TEMPORARY, uuid.uuid4().hex)
