@@ -140,7 +140,7 @@ def _propose_multilabel(profile: ColumnProfile) -> Label:
         )
     if others or not 2 <= len(names) <= _CLASSES or (profile.holds_lists and profile.items == "numbers"):
         number = f"{len(names):,}{' or more' * bool(others)}"
-        of_lists = f"{_counted(profile, set())}, {number} of them different"
+        of_lists = f"{_without_single_values(profile)}, {number} of them different"
         received = of_lists if profile.holds_lists else _counted(profile, {*names})
         raise _unsuitable(profile, flag, received, f"lists of 2 to {_CLASSES:,} classes")
     aliases = spelling_aliases(names)
