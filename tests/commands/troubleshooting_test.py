@@ -67,7 +67,12 @@ SITUATIONS = {
     "a group without a label": (
         "--group=…: received --label=none, --ignore=none",
         f"{INFER} --input={{}}/tags.jsonl --group=query",
+        f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance --ignore=tags,note",
+    ),
+    "lists in a group": (
+        "schema feature '…': received a feature of kind …",
         f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance",
+        f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance --ignore=tags",
     ),
     "words as a number": (
         "--task=regression: received … different values such as …",

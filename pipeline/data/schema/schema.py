@@ -220,8 +220,13 @@ class Schema:
     def _check_grouped(self) -> None:
         for feature in self.features:
             if type(feature) not in _GROUPED:
-                kinds = "one value a row with a group: " + ", ".join(kind.kind for kind in _GROUPED)
-                raise schema_error(f"feature '{feature.name}'", f"a feature of kind {feature.kind}", kinds)
+                kinds = ", ".join(kind.kind for kind in _GROUPED)
+                raise InputError(
+                    f"schema feature '{feature.name}'",
+                    received=f"a feature of kind {feature.kind}",
+                    expected=f"one value a row with a group: {kinds}",
+                    action=f"Name it under 'ignore', or give infer_schema --ignore={feature.source_column}.",
+                )
         tasks = [label.task for label in self.of_type(Label)]
         if tasks != [RANKING]:
             expected = f"one label, whose task is {RANKING}, with a group"
