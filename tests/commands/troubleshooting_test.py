@@ -74,6 +74,11 @@ SITUATIONS = {
         f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance",
         f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance --ignore=tags",
     ),
+    "a name in capitals": (
+        "--name: received …",
+        f"{INFER} --input={{}}/shop.csv --label=bought --name=Shop",
+        f"{INFER} --input={{}}/shop.csv --label=bought --name=shop",
+    ),
     "words as a number": (
         "--task=regression: received … different values such as …",
         f"{INFER} --input={{}}/tags.jsonl --label=city --task=regression",

@@ -167,6 +167,14 @@ SEGMENTS = "segments"  # the tokens that number the documents of a row from 1; 0
 # TFDS puts the name into file names and splits those at '-'.
 _NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
 
+
+def check_name(name: str, *, thing: str, action: str) -> None:
+    """Raises InputError unless a dataset may have this name."""
+    if not _NAME_PATTERN.fullmatch(name):
+        expected = "lower-case letters, digits and '_', starting with a letter"
+        raise InputError(thing, received=name, expected=expected, action=action)
+
+
 _GROUPED = (Numeric, Categorical, Datetime, Text, Label)  # the types of features that a group may have
 
 F = TypeVar("F", bound=Feature)
@@ -194,9 +202,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(map(self._as_in_a_record, self.features)))
-        if not _NAME_PATTERN.fullmatch(self.name):
-            expected = "lower-case letters, digits and '_', starting with a letter"
-            raise schema_error("name", self.name, expected)
+        check_name(self.name, thing="schema name", action="Correct the schema file.")
         names = collections.Counter(feature.name for feature in self.features)
         repeated = sorted(name for name, times in names.items() if times > 1)
         if repeated:
