@@ -213,12 +213,13 @@ def write_other_forms(folder: pathlib.Path, shop: str) -> None:
 
 
 def run(python: pathlib.Path, command: str, folder: pathlib.Path) -> subprocess.CompletedProcess:
-    """Runs `python -m command`; a word NAME=VALUE without dashes is a variable of its environment."""
+    """Runs `python -m command`; a word PYTHONPATH=VALUE is a variable of its environment. Without one, Python
+    starts warm.
+    """
     words = command.replace("{}", str(folder)).split()
     variables = dict(word.split("=", 1) for word in words if word.startswith("PYTHONPATH="))
     flags = [word for word in words if not word.startswith("PYTHONPATH=")]
-    path = os.pathsep.join([str(ROOT), *variables.values()])
-    environment = os.environ | {"PYTHONPATH": path}
+    environment = os.environ | variables
     return subprocess.run(
         [python, "-m", *flags], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
