@@ -34,7 +34,7 @@ from pipeline.base.errors import InputError
 
 FITS, TOO_LARGE, FAILED, TIMED_OUT, ENDED = "fits", "too large", "failed", "timed out", "ended"
 _PACKAGES = ("jax", "libtpu")
-_ANSWERS = 2  # form of what is kept in a cache
+_ANSWERS = 3  # form of what is kept in a cache
 # libtpu looks for the machine that it runs on; these tell it that there is none.
 _ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
@@ -193,7 +193,8 @@ def _executable(program: bytes, topology: str, replicas: int):
     mlir, client = import_module("jax._src.interpreters.mlir"), import_module("jax._src.lib").xla_client
     topologies = import_module("jax.experimental.topologies")
     convert, ir = import_module("jaxlib._jax").mlir.hlo_to_stablehlo, import_module("jaxlib.mlir.ir")
-    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices[:replicas]
+    described = topologies.get_topology_desc(platform="tpu", topology_name=topology, **_layout(topology))
+    devices = described.devices[:replicas]
     options = client.CompileOptions()
     options.num_replicas = options.executable_build_options.num_replicas = replicas
     options.device_assignment = client.DeviceAssignment.create(np.array([[each.id] for each in devices]))
@@ -205,6 +206,17 @@ def _executable(program: bytes, topology: str, replicas: int):
         return devices[0].client.compile(
             module, executable_devices=client.DeviceList(tuple(devices)), compile_options=options
         )
+
+
+def _layout(topology: str) -> dict[str, object]:
+    """What libtpu must be told of a topology beside its name.
+
+    It takes hosts for 2x2 chips unless it hears otherwise, so that a slice of one chip would be none. The two
+    cores of a v4 are one device on Cloud TPUs, with all memory of the chip ("megacore").
+    """
+    generation, _, shape = topology.partition(":")
+    one_chip = {"chips_per_host_bounds": (1, 1, 1)} if set(shape.split("x")) == {"1"} else {}
+    return one_chip | ({"chip_config_name": "megacore"} if generation == "v4" else {})
 
 
 def _prepare(module, ir) -> None:
