@@ -220,15 +220,21 @@ def _layout(topology: str) -> dict[str, object]:
 
 
 def _prepare(module, ir) -> None:
-    """Writes TensorFlow's donations as jax writes them, and leaves out copies that jaxlib does not know."""
-    copies = []
+    """Writes TensorFlow's donations as jax writes them, leaves out copies that jaxlib does not know, and draws
+    random numbers as a TPU does.
+    """
+    copies, draws = [], []
 
     def collect(operation):
         if operation.name == "mhlo.copy":
             copies.append(operation)
+        if operation.name == "stablehlo.rng_bit_generator":
+            draws.append(operation.operation)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(collect)
+    for draw in draws:
+        _draw_as_tpu(draw, ir)
     for copy in copies:
         copy.results[0].replace_all_uses_with(copy.operands[0])
         copy.operation.erase()
@@ -244,6 +250,28 @@ def _prepare(module, ir) -> None:
             del attributes[name]
     if "mhlo.use_auto_spmd_partitioning" in attributes:
         del attributes["mhlo.use_auto_spmd_partitioning"]
+
+
+def _draw_as_tpu(draw, ir) -> None:
+    """Takes a TPU's own generator of random numbers.
+
+    TensorFlow lowers for a processor, where it chooses Philox; for a TPU it chooses what the compiler has, with
+    a state of a key and one counter (`DefaultRngAlgForDeviceType` and `GetCounterSize` of its tf2xla). Philox
+    in a TPU's instructions would take most of a step with dropout, and most of its compilation.
+    """
+    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    given, (state, bits) = draw.operands[0], draw.results
+
+    def part(first: int, end: int):
+        return hlo.slice(given, *(ir.DenseI64ArrayAttr.get([each]) for each in (first, end, 1)))
+
+    with ir.InsertionPoint(draw):
+        key = part(0, 2)
+        own = hlo.RngBitGeneratorOp(key.type, bits.type, hlo.RngAlgorithmAttr.get("DEFAULT"), key)
+        whole = hlo.concatenate([own.results[0], part(2, 3)], 0)  # nothing reads it, but operations name it
+    state.replace_all_uses_with(whole)
+    bits.replace_all_uses_with(own.results[1])
+    draw.erase()
 
 
 def _donate(module, outputs: Mapping[int, int], ir) -> None:
