@@ -220,8 +220,8 @@ def _layout(topology: str) -> dict[str, object]:
 
 
 def _prepare(module, ir) -> None:
-    """Writes TensorFlow's donations as jax writes them, leaves out copies that jaxlib does not know, and draws
-    random numbers as a TPU does.
+    """Writes donations as jax does, leaves out copies that jaxlib does not know, and has the TPU draw random
+    numbers.
     """
     copies, draws = [], []
 
@@ -255,9 +255,9 @@ def _prepare(module, ir) -> None:
 def _draw_as_tpu(draw, ir) -> None:
     """Takes a TPU's own generator of random numbers.
 
-    TensorFlow lowers for a processor, where it chooses Philox; for a TPU it chooses what the compiler has, with
-    a state of a key and one counter (`DefaultRngAlgForDeviceType` and `GetCounterSize` of its tf2xla). Philox
-    in a TPU's instructions would take most of a step with dropout, and most of its compilation.
+    TensorFlow lowers for a processor, where it chooses Philox. For a TPU it chooses what the compiler has,
+    whose state is a key and one counter (`DefaultRngAlgForDeviceType` and `GetCounterSize` of its tf2xla).
+    Philox would take most of a step with dropout, and most of its compilation.
     """
     hlo = import_module("jaxlib.mlir.dialects.stablehlo")
     given, (state, bits) = draw.operands[0], draw.results
