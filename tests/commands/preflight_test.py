@@ -9,6 +9,7 @@ import pytest
 from pipeline.forecast import compiler, lowering
 from pipeline.forecast.compiler import FITS, TOO_LARGE
 from pipeline.forecast.lowering import Weighed
+from pipeline.forecast.target import targets_of
 from pipeline.training.engine.precision import Precision
 from tests.shared.parsed import parsed
 from tests.shared.small_run import small_config, write_small_dataset
@@ -52,13 +53,14 @@ def test_operations_and_arguments_are_those_of_the_formulas(weighed, topology):
     assert found.peak_bytes > weighed.weights and found.cycles
 
 
-@pytest.mark.parametrize(("topology", "gib"), [("v5e:2x2", 16), ("v4:1x1x1", 32)])
-def test_a_batch_that_cannot_fit_is_said_with_both_sizes(weighed, topology, gib):
-    program = weighed.program(1 << 24).content  # 16 GiB of outputs a layer
-    found = compiler.compile_for(program, topology, timeout_s=600, cache=None)
+@pytest.mark.parametrize("name", ["v4:1x1x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1"])
+def test_a_batch_that_cannot_fit_is_said_with_both_sizes(weighed, name):
+    (target,) = targets_of([name])
+    program = weighed.program(1 << 26).content  # 64 GiB of outputs a layer
+    found = compiler.compile_for(program, target.topology, timeout_s=600, cache=None)
     assert found.verdict == TOO_LARGE
     assert found.peak_bytes > found.limit_bytes
-    assert gib - 2 < found.limit_bytes / 2**30 <= gib
+    assert found.limit_bytes == pytest.approx(1e9 * target.accelerator.memory_gb, rel=1e-3)
 
 
 def dropping(numeric: int, outputs: int, *, rate: float = 0.5) -> keras.Model:
