@@ -41,6 +41,7 @@ STEP, SLICE, SEARCH = "step", "slice", "search"
 _ALWAYS = ("v5e", "tpu7x")
 _NEVER_FITS = 1 << 17  # examples of a device
 _LONGEST_REFUSAL = 60.0  # seconds of the processor
+_LINES_OF_BREAKDOWN = 4
 _GB = 1e9
 
 
@@ -106,8 +107,7 @@ def preflight(job: Job, scratch: pathlib.Path, limits: Limits, *flags: str, batc
 
 def _ended(command: Sequence[str], scratch: pathlib.Path, report: pathlib.Path, limits: Limits) -> Ended:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    before, began, peak, fault = _children_cpu(), time.monotonic(), 0.0, ""
-    errors = report.with_name("errors")
+    errors, before = report.with_name("errors"), _children_cpu()
     with errors.open("w") as file:
         process = subprocess.Popen(
             command,
@@ -117,30 +117,44 @@ def _ended(command: Sequence[str], scratch: pathlib.Path, report: pathlib.Path, 
             stderr=file,
             start_new_session=True,
         )
-        while not fault:
-            try:
-                process.wait(0.5)
-                break
-            except subprocess.TimeoutExpired:
-                taken = processes.memory_bytes(process.pid) / _GB
-                peak, spent = max(peak, taken), processes.cpu_seconds(process.pid)
-            if taken > limits.gigabytes:
-                fault = f"killed: it took more than {limits.gigabytes:g} GB"
-            elif time.monotonic() - began > limits.seconds:
-                fault = f"killed: no end within {limits.seconds:g} s"
-        if fault:
+        try:
+            fault, spent, peak = _watched(process, limits)
+        except BaseException:  # Ctrl-C, too: nothing lives on
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        else:
-            spent = _children_cpu() - before
+            raise
     if left := processes.alive_after_a_second(process.pid):
         os.killpg(process.pid, signal.SIGKILL)
         fault = f"{fault or 'it ended'}; {len(left)} of its processes lived on"
-    said = errors.read_text(errors="replace").strip()
     if not fault and (process.returncode not in (0, 1) or not report.exists()):
-        fault = f"exit code {process.returncode}: {' '.join(said[-500:].split())}"
-    read = json.loads(report.read_text()) if report.exists() and not fault else {}
-    return Ended(report=read, fault=fault, cpu_seconds=round(spent, 1), peak_gb=round(peak, 1))
+        said = " ".join(errors.read_text(errors="replace").split())
+        fault = f"exit code {process.returncode}: {said[-500:]}"
+    read = {} if fault else json.loads(report.read_text())
+    # What was killed is not among the children that were waited for.
+    return Ended(report=read, fault=fault, cpu_seconds=spent or _children_cpu() - before, peak_gb=peak)
+
+
+def _watched(process: subprocess.Popen, limits: Limits) -> tuple[str, float, float]:
+    """Waits for a command's end, or kills its session at a limit: what was wrong, CPU seconds if it was
+    killed, and the most memory in GB.
+    """
+    began, peak = time.monotonic(), 0.0
+    while True:
+        try:
+            process.wait(0.5)
+            return "", 0.0, peak
+        except subprocess.TimeoutExpired:
+            taken = processes.memory_bytes(process.pid) / _GB
+            peak = max(peak, taken)
+        fault = ""
+        if taken > limits.gigabytes:
+            fault = f"killed: it took more than {limits.gigabytes:g} GB"
+        elif time.monotonic() - began > limits.seconds:
+            fault = f"killed: no end within {limits.seconds:g} s"
+        if fault:
+            spent = processes.cpu_seconds(process.pid)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return fault, spent, peak
 
 
 def _children_cpu() -> float:
@@ -165,8 +179,8 @@ def _step(job: Job, scratch: pathlib.Path, limits: Limits) -> dict[str, object]:
     return {
         "batch": job.case.batch,
         **_forecast_of(ended),
-        "cpu_seconds": ended.cpu_seconds,
-        "gb": ended.peak_gb,
+        "cpu_seconds": round(ended.cpu_seconds, 1),
+        "gb": round(ended.peak_gb, 1),
     }
 
 
@@ -180,6 +194,7 @@ def _forecast_of(ended: Ended) -> dict[str, object]:
         "good": forecast["good"] and all(each["good"] is not False for each in rehearsal),
         "stages": [*rehearsal, *forecast["stages"]],
         **{name: forecast[name] for name in names},
+        "largest": forecast["largest_batch_of_a_device"],
     }
 
 
@@ -187,35 +202,29 @@ def _search(job: Job, scratch: pathlib.Path, limits: Limits) -> dict[str, object
     alone = ("--norehearse", "--nodata_parallel")
     searched = preflight(job, scratch, limits, *alone, "--find_max_batch")
     found = _forecast_of(searched)
-    spent, faults = searched.cpu_seconds, [searched.fault] if searched.fault else []
-    largest = 0 if faults else searched.report["targets"][0]["largest_batch_of_a_device"] or 0
-    checks: dict[str, object] = {}
-    if not largest and not faults:
-        faults.append("no batch was found")
-    for batch, fits in ((largest, True), (largest + step_of(largest), False)) if largest else ():
-        checked = preflight(job, scratch, limits, *alone, "--cache=", batch=batch)
-        spent += checked.cpu_seconds
-        said = _compilation(_forecast_of(checked))
-        checks[str(batch)] = said
-        if said.startswith("compiles and fits") != fits or (not fits and "does not fit" not in said):
+    largest = found.get("largest") or 0
+    faults = [found["fault"]] if searched.fault else [] if largest else ["no batch was found"]
+    never = max(_NEVER_FITS, 8 * largest)
+    wanted = {largest: True, largest + step_of(largest): False, never: False} if largest else {never: False}
+    checks, spent = [], [searched.cpu_seconds]
+    for batch, fits in wanted.items():
+        ended = preflight(job, scratch, limits, *alone, "--cache=", batch=batch)
+        spent.append(ended.cpu_seconds)
+        checked = _forecast_of(ended)
+        said = _compilation(checked)
+        checks.append({"batch": batch, "verdict": said, "cpu_seconds": round(ended.cpu_seconds, 1)})
+        if not said.startswith("compiles and fits" if fits else "does not fit"):
             faults.append(f"{batch}: {said}")
-    refused = preflight(job, scratch, limits, *alone, "--cache=", batch=max(_NEVER_FITS, 8 * largest))
-    stages = {each["name"]: each for each in _forecast_of(refused).get("stages", ())}
-    compilation = stages.get("compilation", {"verdict": refused.fault, "findings": []})
-    if "does not fit" not in compilation["verdict"] or len(compilation["findings"]) < 3:
-        faults.append(f"{max(_NEVER_FITS, 8 * largest)}: {compilation['verdict']}")
-    if refused.cpu_seconds > _LONGEST_REFUSAL:
-        faults.append(f"refused after {refused.cpu_seconds} CPU s")
+        elif not fits and len(checked["stages"][-1]["findings"]) < _LINES_OF_BREAKDOWN:
+            faults.append(f"{batch}: no breakdown")
+    if spent[-1] > _LONGEST_REFUSAL:
+        faults.append(f"{never} was refused after {spent[-1]:.0f} CPU s")
     return {
-        "batch": largest,
-        "good": not faults,
-        **({"fault": "; ".join(faults)} if faults else {}),
         "largest": largest,
         "checks": checks,
-        "refused": compilation,
-        "refused_cpu_seconds": refused.cpu_seconds,
-        "used_bytes": found.get("used_bytes"),
-        "cpu_seconds": round(spent + refused.cpu_seconds, 1),
+        "breakdown": checked["stages"][-1]["findings"] if "stages" in checked else [],
+        **({"fault": "; ".join(faults)} if faults else {}),
+        "cpu_seconds": round(sum(spent), 1),
     }
 
 
@@ -238,6 +247,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run what had a fault again")
     parser.add_argument("--table", action="store_true", help="print the results that there are")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     results = args.results.resolve()
     scratch = results.with_suffix("")
     scratch.mkdir(parents=True, exist_ok=True)
@@ -274,8 +284,8 @@ def table(results: Sequence[Mapping]) -> list[str]:
     rows += [_row(each) for each in results if each["kind"] != SEARCH]
     searched = [each for each in results if each["kind"] == SEARCH]
     if searched:
-        rows += ["", "| step | target | largest batch | next step up | cannot fit: CPU s | CPU s |"]
-        rows += ["| --- | --- | --: | --- | --: | --: |", *map(_searched_row, searched)]
+        rows += ["", "| step | target | largest batch | checked without the cache | CPU s |"]
+        rows += ["| --- | --- | --: | --- | --: |", *map(_searched_row, searched)]
     return rows
 
 
@@ -293,12 +303,10 @@ def _row(found: Mapping) -> str:
 
 
 def _searched_row(found: Mapping) -> str:
-    checks = list(found["checks"].items())
-    above = f"{checks[-1][0]}: {checks[-1][1]}" if checks else found.get("fault", "")
-    cells = (
-        *(found["case"], found["target"], found["largest"], above),
-        *(found["refused_cpu_seconds"], round(found["cpu_seconds"])),
+    checks = (
+        f"{each['batch']:,}: {each['verdict']} ({each['cpu_seconds']:.0f} CPU s)" for each in found["checks"]
     )
+    cells = (found["case"], found["target"], found["largest"], "; ".join(checks), round(found["cpu_seconds"]))
     return f"| {' | '.join(map(str, cells))} |"
 
 
