@@ -213,15 +213,16 @@ def largest_batch(first: int, share: Callable[[int], float], *, empty: float = 0
     """
     shares = {0: empty}
     low, high, at = 0, 2 * _LARGEST, max(_GRAIN, first - first % _GRAIN)
-    for number in itertools.count():
+    order = itertools.cycle(("line", "line", "beside", "middle"))
+    while True:
         shares[at] = share(at)
         low, high = (at, high) if shares[at] <= 1.0 else (low, at)
         if high - low <= step_of(low) or low >= _LARGEST:
             return low
         middle = 2 * low if low and high > _LARGEST else (low + high) // 2
-        full = _where_full(shares)
         beside = low + step_of(low) if at == low else high - step_of(low)
-        at = ((full, full, beside, middle)[number % 4] if full else 0) or middle
+        kind, full = next(order), _where_full(shares)
+        at = {"line": full, "beside": beside}.get(kind, middle) if full else middle
         at = min(max(at - at % _GRAIN, low + _GRAIN), high - _GRAIN)
 
 
