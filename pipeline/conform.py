@@ -8,6 +8,7 @@ It takes batches of the dataset, on this machine's processor, without dropout, b
   first loss      near that of even odds, or of the mean label
   gradients       reach every weight
   batch of one    an example's answer does not depend on the others of its batch
+  seen tokens     a token's logits depend on those before it in its document alone (next_token only)
   restored        built again, with the same weights: the same bits
   export          saved, and loaded again: the same bits
   tracing         makes no new variables, and the same operations each time

@@ -187,8 +187,8 @@ class Schema:
     `ignore` maps each raw column that is left out on purpose to the reason. A raw column that is neither read
     nor ignored is an error. `row_id` names the columns that identify a row for splitting and ordering;
     without it, all columns that the features read do. `split_by` decides the split instead, and leaves the
-    order alone. `raw_files` remembers how raw files are read: values of flags of convert, by name. They
-    change no byte of the records. With a `group`, several rows are one record, and the features are those of
+    order alone. `raw_files` remembers how raw files are read: values of flags of convert, by name; the
+    fingerprint leaves them out. With a `group`, several rows are one record, and the features are those of
     the record, of `group_length` values each; `of_rows` has the features of one row.
     """
 

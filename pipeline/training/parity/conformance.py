@@ -11,7 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.schema.feature_types import TokenLabel
 from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
+from pipeline.training.engine import sight
 from pipeline.training.engine.precision import Precision
 from pipeline.training.parity.subject import Subject
 from pipeline.training.replay.stream import Batch
@@ -41,6 +43,8 @@ def compare(subject: Subject) -> Iterator[Comparison]:
     yield first_loss(subject, batch)
     yield gradients(subject, batch)
     yield batch_of_one(subject.model(), inputs)
+    if isinstance(subject.schema.label, TokenLabel):
+        yield seen_tokens(subject.model(), subject.schema.label)
     yield restored(mixed, subject.model(_MIXED), inputs)
     yield exported(mixed, inputs)
     yield traced_again(mixed, inputs)
@@ -97,6 +101,25 @@ def batch_of_one(model: keras.Model, inputs: Inputs) -> Comparison:
         "the first example by itself against the same in its batch",
         [_difference("logits", "error", relative_error(alone.numpy(), together.numpy()), _OF_ONE)],
         advice="A layer looks at the whole batch in inference: served answers would hang on each other.",
+    )
+
+
+def seen_tokens(model: keras.Model, label: TokenLabel) -> Comparison:
+    """Tests whether the logits at a token change with later tokens, or with another document of its row."""
+    name, what = "seen tokens", "logits, where later tokens or other documents of the row are others"
+    found = sight.sight_of(model, label, tf.distribute.get_strategy())
+    if found is None:
+        return Comparison(name=name, what=what, skipped=f"a row has fewer than {sight.SHORTEST} tokens")
+    changes = {"later tokens": found.later, "other documents": found.others}
+    return comparison(
+        name,
+        what,
+        [
+            _difference(name, "change", change, found.tolerance)
+            for name, change in changes.items()
+            if change is not None
+        ],
+        advice=f"The model sees what it is to predict, or another text. {sight.CURE}",
     )
 
 

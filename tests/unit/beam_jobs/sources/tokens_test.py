@@ -1,10 +1,17 @@
 """Texts become rows of tokens."""
 
+import pathlib
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
-from beam_jobs.sources.tokens import Part, one_a_row, packed, text_runs
+from beam_jobs.sources import flags as source_flags
+from beam_jobs.sources.files import parse_input
+from beam_jobs.sources.tokens import Part, TokenRows, one_a_row, packed, text_runs
+from pipeline.base.errors import InputError
 
 
 def documents(*lists: list[int]) -> list[np.ndarray]:
@@ -59,3 +66,44 @@ def test_a_long_text_is_cut_before_a_blank():
         [Part(" cd", False)],
         [Part(" ef", True)],
     ]
+
+
+# What infer_schema was given, convert need not be given again.
+
+
+@pytest.fixture
+def given(tmp_path: pathlib.Path):
+    """A function: flags of a command line, and what a schema remembers → the source of a text file."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    inputs = [parse_input(str(tmp_path / "a.txt"))]
+
+    def source(*more: str, remembered: dict | None = None) -> tuple[TokenRows, dict]:
+        with flagsaver.flagsaver():
+            flags.FLAGS(["test", "--tokenizer=bytes", "--sequence_length=8", *more])
+            found = source_flags.source_of(inputs, remembered=remembered)
+            return found, source_flags.settings_of(found, inputs)
+
+    return source
+
+
+def test_what_a_schema_remembers_of_text_is_taken(given):
+    _, noted = given("--text_unit=document", "--packing=document", "--text_column=body")
+    assert noted == {"text_unit": "document", "packing": "document", "text_column": "body"}
+    found, _ = given(remembered=noted)
+    assert (found.source.unit, found.packing, found.column) == ("document", "document", "body")
+    found, _ = given("--text_unit=line", "--packing=packed", "--text_column=text", remembered=noted)
+    assert (found.source.unit, found.packing, found.column) == ("line", "packed", "text")
+
+
+def test_without_flags_and_a_note_a_document_is_a_line(given):
+    for remembered in (None, {}):
+        found, noted = given(remembered=remembered)
+        assert (found.source.unit, found.packing, found.column) == ("line", "packed", "text")
+        assert noted == {"text_unit": "line"}
+
+
+@pytest.mark.parametrize("wrong", [{"packing": "dense"}, {"text_column": ["a"]}, {"text_unit": "page"}])
+def test_a_note_that_cannot_be_is_refused(given, wrong):
+    [name] = wrong
+    with pytest.raises(InputError, match=f"raw_files, field '{name}'"):
+        given(remembered=wrong)
