@@ -3,14 +3,11 @@
 import base64
 import json
 import pathlib
-from collections.abc import Mapping
 
 import numpy as np
 
-from pipeline.data.dataset.records import RAW
+from pipeline.data.dataset.records import EXAMPLE_REQUEST, RAW
 from pipeline.exporting.requests import Requests
-
-FILE_NAME = "example_request.json"
 
 
 def save(requests: Requests, directory: pathlib.Path) -> None:
@@ -22,7 +19,7 @@ def save(requests: Requests, directory: pathlib.Path) -> None:
     row = {name: _in_json(values[0]) for name, values in call.inputs.items()}
     body = {"signature_name": RAW, "instances": [row]}
     text = json.dumps(body, ensure_ascii=False, indent=1)
-    (directory / FILE_NAME).write_text(f"{text}\n", encoding="utf-8")
+    (directory / EXAMPLE_REQUEST).write_text(f"{text}\n", encoding="utf-8")
 
 
 def _in_json(value: object) -> object:
@@ -36,8 +33,3 @@ def _in_json(value: object) -> object:
     if isinstance(value, np.float32):
         return float(str(value))  # the shortest text that gives the same float32
     return value.item()
-
-
-def described(declared: Mapping[str, list]) -> str:
-    """Formats inputs of a signature, [dtype, shape] by name, such as "rooms int64, digits float32[64]"."""
-    return ", ".join(f"{name} {dtype}{shape[1:] or ''}" for name, (dtype, shape) in declared.items())

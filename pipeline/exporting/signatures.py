@@ -110,9 +110,14 @@ def declared(schema: Schema, model: keras.Model) -> dict[str, dict[str, dict[str
     outputs = {name: described(spec) for name, spec in task.served_specs(schema.label).items()}
     inputs = {
         SERVING_DEFAULT: {"examples": described(tf.TensorSpec([None], tf.string))},
-        RAW: {name: described(spec) for name, spec in _raw_spec(schema).items()},
+        RAW: raw_inputs_declared(schema),
     }
     return {name: {"inputs": given, "outputs": outputs} for name, given in inputs.items()}
+
+
+def raw_inputs_declared(schema: Schema) -> dict[str, list]:
+    """Describes what `raw` takes: [dtype, shape] by name, as `declared` has it."""
+    return {name: described(spec) for name, spec in _raw_spec(schema).items()}
 
 
 def described(spec: tf.TensorSpec | tf.Tensor) -> list:

@@ -41,6 +41,7 @@ def read_conversion(directory: pathlib.Path) -> dict:
 FORMAT = "penstock.export/1"
 FILE_NAME = "export.json"
 GOLDEN_EXAMPLES = "golden.tfrecord"  # records for which every copy must repeat the predictions
+EXAMPLE_REQUEST = "example_request.json"  # a row of the data, as a request over HTTP
 
 # Names of the signatures of an exported model.
 SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples
