@@ -100,8 +100,8 @@ def main(argv: Sequence[str]) -> None:
 
 def _asking(output: pathlib.Path, document: Mapping) -> Iterator[str]:
     """Yields lines that say what `raw` takes, and how to ask the model."""
-    inputs = document["raw_inputs"].items()
-    yield f"raw takes {_listed([f'{name} {dtype}{shape[1:] or ""}' for name, (dtype, shape) in inputs])}"
+    inputs = [f"{name} {dtype}{shape[1:] or ''}" for name, (dtype, shape) in document["raw_inputs"].items()]
+    yield f"raw takes {_listed(inputs)}"
     if texts := document.get("read_from_text"):
         yield f"a text in {_listed(texts)} that cannot be read counts as missing; signature 'unread' names it"
     yield "one row of the data, once `python -m demo.serve --model=…` or TensorFlow Serving runs:"

@@ -214,7 +214,7 @@ def _scratch(directory: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _read_from_text(schema: Schema) -> list[str]:
-    """Returns the names in `raw` of numbers and dates that come as text; `unread` says which it cannot read."""
+    """Returns the names in `raw` of numbers and dates that come as text."""
     names = raw_names(schema)
     return [names[feature.name] for feature in read_from_text(schema)]
 
