@@ -2,11 +2,13 @@
 
   python -m demo.serve --model=build/model/1
   curl localhost:8501/v1/models/model:predict --data '{"signature_name": "raw", "inputs": {"age": [31]}}'
+  curl localhost:8501/v1/models/model:predict --data @build/model/1/example_request.json
 
 TensorFlow Serving takes the same requests, and is what clients should ask: it batches, and loads versions.
 """
 
 import argparse
+import base64
 import http.server
 import json
 import pathlib
@@ -19,11 +21,14 @@ PATH = "/v1/models/model:predict"
 Signatures = Mapping[str, tf.types.experimental.ConcreteFunction]
 
 
-def predict(signatures: Signatures, request: object) -> dict[str, list] | list:
-    """The outputs; where there is one, its values without a name, as TensorFlow Serving gives them.
+def predict(signatures: Signatures, request: object) -> dict[str, object]:
+    """The reply: `outputs` where the request has columns, `predictions` where it has rows.
+
+    As TensorFlow Serving does, it leaves out the name of an output that is the only one.
 
     Args:
-      request: {"signature_name": NAME, "inputs": {FEATURE: [VALUE, …], …}}.
+      request: {"signature_name": NAME, "inputs": {FEATURE: [VALUE, …], …}}, or in place of `inputs`
+        "instances": [{FEATURE: VALUE, …}, …].
 
     Raises:
       ValueError: the request is not one of these signatures; and what TensorFlow raises.
@@ -32,15 +37,76 @@ def predict(signatures: Signatures, request: object) -> dict[str, list] | list:
         raise ValueError(
             f"request: received a {type(request).__name__}; expected an object with signature_name and inputs"
         )
-    name, values = request.get("signature_name", "serving_default"), request.get("inputs", {})
+    name = request.get("signature_name", "serving_default")
     if name not in signatures:
         raise ValueError(f"signature_name: received {name}; expected one of {', '.join(sorted(signatures))}")
+    if "inputs" in request and "instances" in request:
+        raise ValueError("request: received both inputs and instances; expected one of them")
     wanted = signatures[name].structured_input_signature[1]
-    if {*values} != {*wanted}:
-        raise ValueError(f"inputs: received {sorted(values)}; expected {sorted(wanted)}")
-    tensors = {feature: tf.constant(value, wanted[feature].dtype) for feature, value in values.items()}
+    has_rows = "instances" in request
+    columns = _columns(request["instances"], wanted) if has_rows else request.get("inputs", {})
+    _check_names("inputs", columns, wanted)
+    tensors = {feature: _tensor(feature, columns[feature], spec) for feature, spec in wanted.items()}
     outputs = {name: value.numpy().tolist() for name, value in signatures[name](**tensors).items()}
-    return outputs if len(outputs) > 1 else next(iter(outputs.values()))
+    if not has_rows:
+        return {"outputs": outputs if len(outputs) > 1 else next(iter(outputs.values()))}
+    rows = zip(*outputs.values(), strict=True)
+    return {"predictions": [dict(zip(outputs, row, strict=True)) if len(row) > 1 else row[0] for row in rows]}
+
+
+def _columns(rows: object, wanted: Mapping[str, tf.TensorSpec]) -> dict[str, list]:
+    """Turns rows into columns."""
+    if not isinstance(rows, list):
+        raise ValueError(f"instances: received {_shown(rows)}; expected a list of objects, one for each row")
+    for number, row in enumerate(rows, 1):
+        _check_names(f"row {number} of instances", row, wanted)
+    return {name: [row[name] for row in rows] for name in wanted}
+
+
+def _check_names(where: str, given: object, wanted: Mapping[str, tf.TensorSpec]) -> None:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where}: received {_shown(given)}; expected an object with {sorted(wanted)}")
+    if {*given} != {*wanted}:
+        raise ValueError(f"{where}: received {sorted(given)}; expected {sorted(wanted)}")
+
+
+# --- Values of JSON as tensors; TensorFlow's own errors do not name the column.
+
+_KINDS = {"string": (str, "a text"), "int64": (int, "a whole number"), "float32": (int | float, "a number")}
+_MISSING = {"string": '; a missing one is ""', "float32": "; a missing one is NaN, without quotes"}
+
+
+def _tensor(name: str, values: object, spec: tf.TensorSpec) -> tf.Tensor:
+    """Returns a column as a tensor. Raises ValueError, which names the column, the value and the type."""
+    column = _values(name, values, spec.dtype.name)
+    try:
+        tensor = tf.constant(column, spec.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"column '{name}': {error}") from None
+    if not spec.shape.is_compatible_with(tensor.shape):
+        expected = ", ".join("rows" if size is None else str(size) for size in spec.shape)
+        raise ValueError(f"column '{name}': received a shape of {tensor.shape}; expected ({expected})")
+    return tensor
+
+
+def _values(name: str, values: object, dtype: str) -> object:
+    """Returns the values as TensorFlow takes them: with bytes where the request has them in Base64."""
+    if isinstance(values, list):
+        return [_values(name, value, dtype) for value in values]
+    if dtype == "string" and isinstance(values, dict) and [*values] == ["b64"]:
+        return base64.b64decode(values["b64"])
+    kind, expected = _KINDS.get(dtype, (object, dtype))
+    if not isinstance(values, kind) or isinstance(values, bool):
+        missing = _MISSING.get(dtype, "")
+        raise ValueError(
+            f"column '{name}': received {_shown(values)}; expected {expected} ({dtype}){missing}"
+        )
+    return values
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def server(model: str, *, port: int) -> http.server.ThreadingHTTPServer:
@@ -54,7 +120,7 @@ def server(model: str, *, port: int) -> http.server.ThreadingHTTPServer:
                 return
             try:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                self._reply(200, {"outputs": predict(loaded.signatures, json.loads(body))})
+                self._reply(200, predict(loaded.signatures, json.loads(body)))
             except (tf.errors.OpError, TypeError, ValueError) as error:
                 self._reply(400, {"error": str(error)})
 

@@ -25,7 +25,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     signals.handle_signals()
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags, logging
 
@@ -55,6 +55,7 @@ _FORMAT = flags.DEFINE_list(
 _JSON = flags.DEFINE_string("json", None, "FILE: also write a summary of the export to it, as JSON.")
 
 
+_LISTED = 12  # inputs that are listed
 COMMAND = Command(
     name="pipeline.export",
     description=__doc__,
@@ -89,10 +90,27 @@ def main(argv: Sequence[str]) -> None:
         print(f"  checkpoint: {run.choice}")
         print(f"  {document['parameters']:,} parameters; task {document['task']}")
         print(f"  signatures {', '.join(document['signatures'])}: replayed in a fresh process, same bits")
+        for line in _asking(output, document):
+            print(f"  {line}")
         for name, each in document["formats"].items():
             print(f"  {_described(name, each)}")
         for name, given in document.get("renamed_in_raw", {}).items():
             print(f"  raw takes '{name}' as {given}: TensorFlow cannot take that name")
+
+
+def _asking(output: pathlib.Path, document: Mapping) -> Iterator[str]:
+    """Yields lines that say what `raw` takes, and how to ask the model."""
+    inputs = [f"{name} {dtype}{shape[1:] or ''}" for name, (dtype, shape) in document["raw_inputs"].items()]
+    yield f"raw takes {_listed(inputs)}"
+    if texts := document.get("read_from_text"):
+        yield f"a text in {_listed(texts)} that cannot be read counts as missing; signature 'unread' names it"
+    yield "one row of the data, once `python -m demo.serve --model=…` or TensorFlow Serving runs:"
+    yield f"  curl localhost:8501/v1/models/model:predict --data @{output / records.EXAMPLE_REQUEST}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"
 
 
 def _described(name: str, file: Mapping) -> str:

@@ -43,7 +43,7 @@ from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError, unknown_name
 from pipeline.configs.retraining import base
 from pipeline.report import terminal
-from pipeline.retraining import datasets, operations, reconcile, records, settings
+from pipeline.retraining import datasets, left_out, operations, reconcile, records, settings
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining import status as status_lib
 from pipeline.retraining.reconcile import Outcome
@@ -120,7 +120,7 @@ def _print_outcome(outcome: Outcome) -> None:
         "cycle": f"cycle {outcome.cycle}: {outcome.decision}"
         + (f", version {outcome.version} is served" if outcome.version else ""),
     }[outcome.did]
-    print("\n".join([head, *(f"  {reason}" for reason in outcome.why)]))
+    print("\n".join([head, *(f"  {reason}" for reason in outcome.why), *left_out.lines(outcome.left_out)]))
 
 
 def _plan(parsed: Settings, path: pathlib.Path) -> None:

@@ -25,15 +25,16 @@ from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import records
 from pipeline.data.dataset.records import MODEL_INPUTS, PREPARED, RAW
 from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.preprocessing.requests import read_from_text
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
+from pipeline.exporting import example_request, keras_file, replay
 from pipeline.exporting import formats as formats_lib
-from pipeline.exporting import keras_file, replay
 from pipeline.exporting import requests as requests_lib
 from pipeline.exporting import signatures as signatures_lib
 from pipeline.exporting.formats import Golden
-from pipeline.exporting.raw_inputs import raw_inputs, renamed
+from pipeline.exporting.raw_inputs import raw_inputs, raw_names, renamed
 from pipeline.exporting.recording import Functions, record, tolerance
 from pipeline.exporting.runtimes import KERAS_FILE
 from pipeline.training.experiment.restore import RestoredRun
@@ -197,6 +198,7 @@ def _write_requests(
     requests = record(functions, inputs, schema=trained.schema, model=trained.model)
     requests_lib.save(requests, directory)
     requests_lib.write_warmup(requests, directory)
+    example_request.save(requests, directory)
 
 
 @contextlib.contextmanager
@@ -211,6 +213,12 @@ def _scratch(directory: pathlib.Path) -> Iterator[pathlib.Path]:
         shutil.rmtree(scratch)
 
 
+def _read_from_text(schema: Schema) -> list[str]:
+    """Returns the names in `raw` of numbers and dates that come as text."""
+    names = raw_names(schema)
+    return [names[feature.name] for feature in read_from_text(schema)]
+
+
 def _write_contents(trained: Trained, directory: pathlib.Path, formats: dict[str, dict]) -> dict:
     document = {
         "format": records.FORMAT,
@@ -220,6 +228,8 @@ def _write_contents(trained: Trained, directory: pathlib.Path, formats: dict[str
         "parameters": trained.model.count_params(),
         "dataset_digest": trained.dataset_digest,
         "signatures": [records.SERVING_DEFAULT, RAW, PREPARED],
+        "raw_inputs": signatures_lib.raw_inputs_declared(trained.schema),
+        **({"read_from_text": texts} if (texts := _read_from_text(trained.schema)) else {}),
         "formats": formats,
         **({"renamed_in_raw": others} if (others := renamed(trained.schema)) else {}),
         "files": {name: each["sha256"] for name, each in directories.listed(directory).items()},

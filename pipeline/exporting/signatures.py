@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
-from pipeline.data.dataset.records import EVALUATED, MODEL_INPUTS, PREPARED, RAW, SERVING_DEFAULT
+from pipeline.data.dataset.records import EVALUATED, MODEL_INPUTS, PREPARED, RAW, SERVING_DEFAULT, UNREAD
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.preprocessing.requests import clean_requests
+from pipeline.data.preprocessing.requests import clean_requests, read_from_text, unread
 from pipeline.data.reading import parsing
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting.raw_inputs import raw_names
@@ -26,9 +26,10 @@ def signatures(
     takes each input feature by its name of `raw_names`, [batch, *shape]: numbers, or text as the raw data
     spell it (strings, points in time). `model_inputs` takes what `raw` does, and gives the result of
     preprocessing: see ModelInputs. `prepared` takes that result. All but `model_inputs` give what the task
-    serves, [batch, …] each, such as predictions by the name of its output. Where metrics do not follow from
-    these, `evaluated` takes what `raw` does and the labels, int32 [batch], as `labels_name`; it gives what
-    the task's metrics take.
+    serves, [batch, …] each, such as predictions by the name of its output. Where numbers or dates come as
+    text, `unread` takes what `raw` does, and gives `columns`: see requests.unread. Where metrics do not
+    follow from the predictions, `evaluated` takes what `raw` does and the labels, int32 [batch], as
+    `labels_name`; it gives what the task's metrics take.
 
     Args:
       portable: whether they are for other runtimes than TensorFlow's. `prepared` then takes float32 in place
@@ -73,6 +74,13 @@ def signatures(
         return answer({given_to_own.get(name, name): values for name, values in inputs.items()})
 
     found = {SERVING_DEFAULT: serving_default, RAW: raw, MODEL_INPUTS: model_inputs, PREPARED: prepared}
+    if read_from_text(schema):
+
+        @tf.function(input_signature=[_raw_spec(schema)], autograph=False)
+        def unread_texts(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            return {"columns": unread({name: inputs[given] for name, given in names.items()}, schema)}
+
+        found[UNREAD] = unread_texts
     if not task.needs_labels:
         return found
     labels = labels_name(schema)
@@ -102,9 +110,14 @@ def declared(schema: Schema, model: keras.Model) -> dict[str, dict[str, dict[str
     outputs = {name: described(spec) for name, spec in task.served_specs(schema.label).items()}
     inputs = {
         SERVING_DEFAULT: {"examples": described(tf.TensorSpec([None], tf.string))},
-        RAW: {name: described(spec) for name, spec in _raw_spec(schema).items()},
+        RAW: raw_inputs_declared(schema),
     }
     return {name: {"inputs": given, "outputs": outputs} for name, given in inputs.items()}
+
+
+def raw_inputs_declared(schema: Schema) -> dict[str, list]:
+    """Describes what `raw` takes: [dtype, shape] by name, as `declared` has it."""
+    return {name: described(spec) for name, spec in _raw_spec(schema).items()}
 
 
 def described(spec: tf.TensorSpec | tf.Tensor) -> list:

@@ -9,7 +9,7 @@ from pipeline.report import html
 from pipeline.report.charts import Series, line_chart
 from pipeline.report.html import Markup
 from pipeline.report.section import Section, Table, Tiles
-from pipeline.retraining import records
+from pipeline.retraining import left_out, records
 from pipeline.retraining.records import Cycle
 from pipeline.retraining.status import Overview, cycle_table, damage_lines, hold_line, time, version_table
 
@@ -25,7 +25,9 @@ def status_page(known: Overview) -> Markup:
         (len(cycles), "cycles"),
         *((sum(cycle.decision == key for cycle in cycles), name) for key, name in _DECISIONS.items()),
     ]
-    head = [Tiles(items=tiles), hold_line(known.hold) if known.hold else None, *damage_lines(known)]
+    missed = left_out.lines(left_out.last_told(known.entries))
+    hold = hold_line(known.hold) if known.hold else None
+    head = [Tiles(items=tiles), hold, *damage_lines(known), *missed]
     tables = [
         Section(title="Cycles", parts=[_newest_first(cycle_table(known))]),
         _values(cycles),

@@ -45,6 +45,17 @@ class Window:
         """All spans of the window, each once, in order."""
         return tuple(dict.fromkeys((*self.training, *self.holdout)))
 
+    @property
+    def gaps(self) -> dict[str, str]:
+        """Maps each span that is left out to the reason, without those older than the window."""
+        return {span.name: span.unusable for span in self.missed}
+
+    @property
+    def missed(self) -> tuple[Span, ...]:
+        """The spans that are left out, without those older than the window."""
+        first = self.spans[0].name if self.spans else ""
+        return tuple(span for span in self.left_out if span.name >= first)
+
 
 def choose_window(spans: Sequence[Span], settings: Settings) -> Window:
     """Chooses the window of the settings; spans that are not converted yet count as usable.

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from pipeline.base import files
 from pipeline.base.errors import InputError, shortage
-from pipeline.retraining import datasets, notify, records, store
+from pipeline.retraining import datasets, left_out, notify, records, store
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining.champion import Served
 from pipeline.retraining.datasets import Span
@@ -31,6 +31,7 @@ class Outcome:
       did: "nothing", "held" or "cycle".
       why: one or more sentences.
       cycle, decision, version: how a cycle ended; empty or None where none did.
+      left_out: spans that cannot be used, and the reasons.
     """
 
     did: str
@@ -38,6 +39,7 @@ class Outcome:
     cycle: str = ""
     decision: str = ""
     version: int | None = None
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def reconcile(
@@ -62,12 +64,13 @@ def reconcile(
             return Outcome(did="held", why=(hold_line(held), after_hold(held)))
         spans = convert_needed(root, settings, clock=clock, out=out)
         plan = plan_lib.make(root, settings, spans, now=clock())
+        left_out.tell(root, settings, plan.window.missed, at=clock())
         if plan.drifts:
             return _hold(root, settings, plan, at=clock())
         if plan.failed:
             _try_again(root, plan.failed, retry=retry, at=clock())
         if not (plan.due or plan.goes_on):
-            return Outcome(did="nothing", why=(*plan.notes, *plan.waits))
+            return Outcome(did="nothing", why=(*plan.rewritten, *plan.waits), left_out=plan.window.gaps)
         _supersede(root, plan, at=clock())
         return _run(root, settings, plan, clock=clock, out=out)
 
@@ -117,7 +120,12 @@ def _run(
     except HeldError as error:
         return Outcome(did="held", why=(str(error),), cycle=plan.id)
     return Outcome(
-        did="cycle", why=end["reasons"], cycle=plan.id, decision=end["decision"], version=end["version"]
+        did="cycle",
+        why=end["reasons"],
+        cycle=plan.id,
+        decision=end["decision"],
+        version=end["version"],
+        left_out=plan.window.gaps,
     )
 
 
@@ -127,7 +135,7 @@ def _hold(root: Root, settings: Settings, plan: Plan, *, at: datetime.datetime) 
     why = str(plan.drifts[0]) + (f"; and {len(plan.drifts) - 1} more" if len(plan.drifts) > 1 else "")
     records.put_hold(root, reason=why, by="drift", at=at, spans=spans)
     notify.send(root, settings, {"event": "hold", "reason": why})
-    return Outcome(did="held", why=(*map(str, plan.drifts), AFTER_DRIFT))
+    return Outcome(did="held", why=(*map(str, plan.drifts), AFTER_DRIFT), left_out=plan.window.gaps)
 
 
 def _try_again(root: Root, failed: Cycle, *, retry: bool, at: datetime.datetime) -> None:

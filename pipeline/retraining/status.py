@@ -9,7 +9,7 @@ from pipeline.base.errors import InputError
 from pipeline.publishing import publish as publish_lib
 from pipeline.publishing import versions
 from pipeline.report.section import Cell, Section, Table
-from pipeline.retraining import champion, records, store
+from pipeline.retraining import champion, left_out, records, store
 from pipeline.retraining.champion import PUBLISHED, TAKEN_BACK, Served
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.plan import Plan
@@ -112,6 +112,7 @@ def status(known: Overview, *, now: datetime.datetime) -> list[Section]:
         if cycles.rows
         else Section(parts=["no cycle was started yet"]),
         *([Section(title=title, parts=[*([listed] if title else []), *gone])] if title or gone else []),
+        *_missed(left_out.last_told(known.entries)),
     ]
 
 
@@ -119,12 +120,13 @@ def plan(plan: Plan) -> list[Section]:
     """Shows what reconcile would do now, and why."""
     served = f"version {plan.champion.version}" if plan.champion else "nothing yet"
     anchor = f"; anchor: version {plan.anchor.version}" if plan.anchor else ""
-    notes = (f"note: {note}" for note in (*plan.notes, *plan.undecided))
+    notes = (f"note: {note}" for note in (*plan.rewritten, *plan.undecided))
     what, *why = _would(plan)
     return [
         Section(title=what, parts=why),
         Section(parts=[f"served: {served}{anchor}", *notes]),
         _spans(plan),
+        *_missed(plan.window.gaps),
     ]
 
 
@@ -138,6 +140,7 @@ def as_json(known: Overview) -> dict:
         "damage": known.damage,
         "store": known.store,
         "hold": known.hold,
+        "left_out": left_out.last_told(known.entries),
         "cycles": [
             {
                 "cycle": cycle.id,
@@ -237,9 +240,11 @@ def cycle_line(plan: Plan, written: Mapping) -> str:
 
 
 def window_line(plan: Mapping) -> str:
-    """Formats what a cycle is trained on, evaluated on and compared with."""
+    """Formats what a cycle is trained on, without which spans, evaluated on and compared with."""
+    missed = [span["name"] for span in plan["left_out"]]
     trained, evaluated = (
-        _range([span["name"] for span in records.spans_of(plan, role)]) for role in ("training", "holdout")
+        _range([span["name"] for span in records.spans_of(plan, role)], missed)
+        for role in ("training", "holdout")
     )
     met = plan["champion"].get("version")
     against = f"against version {met}" if met else "the first model"
@@ -389,10 +394,18 @@ def _numbers(numbers: Sequence[int]) -> str:
     return f"version{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
 
 
-def _range(names: Sequence[str]) -> str:
+def _range(names: Sequence[str], missed: Sequence[str]) -> str:
+    """Formats the names of spans, and how many of those `missed` lie between them."""
     if len(names) == 1:
         return f"span {names[0]}"
-    return f"{len(names)} spans, {names[0]} to {names[-1]}"
+    between = [name for name in missed if names[0] < name < names[-1]]
+    count = f"{len(names)} of {len(names) + len(between)}" if between else f"{len(names)}"
+    return f"{count} spans, {names[0]} to {names[-1]}{left_out.names_line(between)}"
+
+
+def _missed(reasons: Mapping[str, str]) -> list[Section]:
+    found = list(left_out.lines(reasons))
+    return [Section(parts=found)] if found else []
 
 
 def _ago(text: str, now: datetime.datetime) -> str:

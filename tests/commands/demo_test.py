@@ -1,5 +1,6 @@
 """The demo's scripts."""
 
+import base64
 import hashlib
 import json
 import pathlib
@@ -181,6 +182,40 @@ def test_the_server_answers_columns(address):
     assert answered(address, request) == (200, {"outputs": [3.0, -6.0]})
 
 
+def test_the_server_answers_rows(address):
+    request = {"signature_name": "raw", "instances": [{"a": 1.5, "b": 2}, {"a": 2, "b": -3}]}
+    assert answered(address, request) == (200, {"predictions": [3.0, -6.0]})
+
+
+def test_a_missing_number_is_nan_as_tensorflow_serving_has_it(address):
+    request = {"signature_name": "raw", "inputs": {"a": [float("nan"), 2.0], "b": [2, 2]}}
+    status, answer = answered(address, request)
+    assert (status, str(answer["outputs"])) == (200, "[nan, 4.0]")
+
+
+class Texts(tf.Module):
+    """Two outputs of two texts, of which one may be bytes."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string), tf.TensorSpec([None, 2], tf.string)])
+    def __call__(self, name: tf.Tensor, files: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"length": tf.strings.length(name), "lengths": tf.strings.length(files)}
+
+
+def test_bytes_come_in_base64_and_several_outputs_are_named():
+    texts = Texts()
+    function = tf.function(lambda **given: texts(**given)).get_concrete_function(
+        name=tf.TensorSpec([None], tf.string), files=tf.TensorSpec([None, 2], tf.string)
+    )
+    signatures = {"raw": function}
+    bytes_ = {"b64": base64.b64encode(b"\xff\xd8\xff").decode()}
+    row = {"name": "ab", "files": [bytes_, "a"]}
+    reply = serve.predict(signatures, {"signature_name": "raw", "instances": [row, {**row, "name": ""}]})
+    assert reply == {"predictions": [{"length": 2, "lengths": [3, 1]}, {"length": 0, "lengths": [3, 1]}]}
+    flat = {"signature_name": "raw", "inputs": {"name": ["a"], "files": ["a"]}}
+    with pytest.raises(ValueError, match=r"column 'files': received a shape of \(1,\); expected \(rows, 2\)"):
+        serve.predict(signatures, flat)
+
+
 @pytest.mark.parametrize(
     ("request_", "says"),
     [
@@ -188,6 +223,30 @@ def test_the_server_answers_columns(address):
         ({"signature_name": "raw"}, "inputs: received []; expected ['a', 'b']"),
         ({"inputs": {}}, "signature_name: received serving_default; expected one of raw"),
         ([1], "request: received a list; expected an object with signature_name and inputs"),
+        (
+            {"signature_name": "raw", "inputs": {"a": ["3"], "b": [1]}},
+            "column 'a': received \"3\"; expected a number (float32); a missing one is NaN, without quotes",
+        ),
+        (
+            {"signature_name": "raw", "inputs": {"a": [None], "b": [1]}},
+            "column 'a': received null; expected a number (float32); a missing one is NaN, without quotes",
+        ),
+        (
+            {"signature_name": "raw", "instances": [{"a": 1.0, "b": 2.5}]},
+            "column 'b': received 2.5; expected a whole number (int64)",
+        ),
+        (
+            {"signature_name": "raw", "instances": [{"a": 1.0, "b": 1}, {"a": 1.0}]},
+            "row 2 of instances: received ['a']; expected ['a', 'b']",
+        ),
+        (
+            {"signature_name": "raw", "instances": {"a": [1.0]}},
+            'instances: received {"a": [1.0]}; expected a list of objects, one for each row',
+        ),
+        (
+            {"signature_name": "raw", "inputs": {}, "instances": []},
+            "request: received both inputs and instances; expected one of them",
+        ),
     ],
 )
 def test_a_bad_request_is_answered_in_one_line_and_the_server_goes_on(address, request_, says):

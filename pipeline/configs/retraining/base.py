@@ -71,7 +71,8 @@ def get_config() -> Config:
 
     config.attempts = 10  # how often a stage may be killed without progress; then the cycle has failed
 
-    config.notify = {}  # who is told of decisions, holds and failures; if this fails, nothing else fails
+    # Who is told of decisions, holds, failures and spans left out; if this fails, nothing else fails.
+    config.notify = {}
     # A program and its arguments, run without a shell, or "sh -c '…'"; it gets JSON on stdin.
     config.notify.command = ""
     config.notify.webhook = ""  # a URL that gets the same JSON as a POST

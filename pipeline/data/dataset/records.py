@@ -41,11 +41,13 @@ def read_conversion(directory: pathlib.Path) -> dict:
 FORMAT = "penstock.export/1"
 FILE_NAME = "export.json"
 GOLDEN_EXAMPLES = "golden.tfrecord"  # records for which every copy must repeat the predictions
+EXAMPLE_REQUEST = "example_request.json"  # a row of the data, as a request over HTTP
 
 # Names of the signatures of an exported model.
 SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples
 RAW = "raw"  # takes each input feature by name
 MODEL_INPUTS = "model_inputs"  # takes the same, returns what preprocessing makes of it
+UNREAD = "unread"  # takes what `raw` does, returns the names of columns whose text could not be read
 PREPARED = "prepared"  # takes what `model_inputs` returns
 EVALUATED = "evaluated"  # takes what `raw` does, with labels; returns what metrics need, under the same name
 

@@ -90,6 +90,11 @@ def moments_of(feature: Datetime, texts: tf.Tensor) -> tf.Tensor:
     return tf.where(is_date & exists, local - offset * times.SECOND, _int(times.NOT_A_TIME))
 
 
+def are_moments(feature: Datetime, texts: tf.Tensor) -> tf.Tensor:
+    """Returns whether each text [batch] is a point in time: bool [batch]."""
+    return moments_of(feature, texts) != times.NOT_A_TIME
+
+
 def texts_of(feature: Datetime, moments: np.ndarray) -> list[str]:
     """Texts that `moments_of` reads as `moments`, int64 [batch]; empty where there is no time."""
     minute = 60 * times.SECOND

@@ -225,15 +225,26 @@ def numbers_of(feature: Numeric, texts: tf.Tensor) -> tf.Tensor:
     """Numbers [batch] as records hold them; a text that is not a number counts as missing, or as 0 for an
     int64.
     """
+    numbers, are_numbers = _read(feature, texts)
+    if feature.dtype == "float32":
+        numbers = tf.where(are_numbers, numbers, np.nan)
+    return filled(feature, numbers)
+
+
+def are_numbers(feature: Numeric, texts: tf.Tensor) -> tf.Tensor:
+    """Returns whether each text [batch] is a number that a record can hold: bool [batch]."""
+    return _read(feature, texts)[1]
+
+
+def _read(feature: Numeric, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Numbers [batch], and whether each text is one, bool [batch]; the number of any other is not one."""
     if feature.dtype == "int64":
         is_number = tf.strings.regex_full_match(texts, _INTEGER)
-        numbers = tf.strings.to_number(tf.where(is_number, texts, "0"), tf.int64)
-    else:
-        is_number = tf.strings.regex_full_match(texts, _FLOAT)
-        numbers = tf.strings.to_number(tf.where(is_number, texts, "0"), tf.float64)
-        numbers = tf.cast(numbers - feature.offset, tf.float32)
-        numbers = tf.where(is_number & tf.math.is_finite(numbers), numbers, np.nan)
-    return filled(feature, numbers)
+        return tf.strings.to_number(tf.where(is_number, texts, "0"), tf.int64), is_number
+    is_number = tf.strings.regex_full_match(texts, _FLOAT)
+    numbers = tf.strings.to_number(tf.where(is_number, texts, "0"), tf.float64)
+    numbers = tf.cast(numbers - feature.offset, tf.float32)
+    return numbers, is_number & tf.math.is_finite(numbers)
 
 
 def without_nan(feature: Feature, numbers: tf.Tensor) -> tf.Tensor:

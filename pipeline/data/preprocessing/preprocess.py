@@ -19,7 +19,7 @@ from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescaling_left
 from pipeline.data.preprocessing import datetimes, numbers
 from pipeline.data.preprocessing.categories import ListIds, category_ids, known_ids
-from pipeline.data.preprocessing.datetimes import moments_of, texts_of
+from pipeline.data.preprocessing.datetimes import are_moments, moments_of, texts_of
 from pipeline.data.preprocessing.words import different_ids, parts_of, text_ids
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
@@ -98,13 +98,14 @@ class InModel:
 
     `is_text` says that requests may spell a string in several ways. `read` turns cleaned text of a request,
     string [batch], into what a record holds, [batch]; None: a record holds the text. `spelled` is its
-    inverse.
+    inverse. `are_read` says which texts it can read, bool [batch].
     """
 
     inputs: Callable[[Sequence[Feature], SplitStatistics], Inputs]
     is_text: bool = True
     read: Callable[[Feature, tf.Tensor], tf.Tensor] | None = None
     spelled: Callable[[Feature, np.ndarray], list[str]] | None = None
+    are_read: Callable[[Feature, tf.Tensor], tf.Tensor] | None = None
 
 
 def inputs_by_type(features: Sequence[Feature], statistics: SplitStatistics) -> list[Inputs]:
@@ -233,13 +234,18 @@ BY_TYPE = FeatureTypeTable(
     entry="InModel, with `inputs` of (the features of the type, SplitStatistics) to Inputs",
     entries={
         Categorical: InModel(inputs=_categorical),
-        Numeric: InModel(inputs=_numeric, read=numbers.numbers_of, spelled=numbers.texts_of),
+        Numeric: InModel(
+            inputs=_numeric,
+            read=numbers.numbers_of,
+            spelled=numbers.texts_of,
+            are_read=numbers.are_numbers,
+        ),
         Tensor: InModel(inputs=_tensor),
         Text: InModel(inputs=_text),
         Tokens: InModel(inputs=_tokens),
         Image: InModel(inputs=_image, is_text=False),
         Label: InModel(inputs=lambda features, statistics: Inputs()),  # the model predicts it
-        Datetime: InModel(inputs=_datetime, read=moments_of, spelled=texts_of),
+        Datetime: InModel(inputs=_datetime, read=moments_of, spelled=texts_of, are_read=are_moments),
         Categories: InModel(inputs=_categories),
     },
 )

@@ -65,6 +65,35 @@ def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
     return cleaned, missing
 
 
+# --- Texts that cannot be read. They are answered as missing ones, because a graph cannot refuse one row.
+
+
+def read_from_text(schema: Schema) -> list[Feature]:
+    """Returns the features that requests hold as text, and records as numbers or points in time."""
+    return [
+        feature for feature in schema.inputs if feature.is_text_in_requests and BY_TYPE.of(feature).are_read
+    ]
+
+
+def unread(features: Mapping[str, tf.Tensor], schema: Schema) -> tf.Tensor:
+    """Names the features with a text that is not missing and cannot be read: string [batch].
+
+    Conversion and `beam_jobs.predict` would reject such a row. Several names have commas between them; of a
+    row without one, the text is empty.
+
+    Args:
+      features: as requests hold them, at least those of `read_from_text`, which must be one or more.
+    """
+    read = read_from_text(schema)
+    names = tf.zeros_like(features[read[0].name])
+    for feature in read:
+        cleaned, missing = _clean(features[feature.name], feature)
+        is_unread = ~(missing | BY_TYPE.of(feature).are_read(feature, cleaned))
+        more = tf.where(names == "", feature.name, tf.strings.join([names, feature.name], separator=", "))
+        names = tf.where(is_unread, more, names)
+    return names
+
+
 # --- Raw features → serialized `tf.train.Example`s, row by row; Beam jobs have a faster way.
 
 

@@ -14,12 +14,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_jobs.cells import typed
 from beam_jobs.conversion.records import encode
 from beam_jobs.inference.batches import Batch
 from beam_jobs.inference.model import ExportedModel
 from models.wide_deep import wide_deep
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.preprocessing.preprocess import BY_TYPE, Preprocess
+from pipeline.data.preprocessing.requests import read_from_text
 from pipeline.data.reading.parsing import parse_examples
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import FEATURE_TYPES, Label
@@ -225,3 +227,41 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return False
     return one.tolist() == other.tolist() if one.dtype == object else one.tobytes() == other.tobytes()
+
+
+READ_FROM_TEXT = {feature.name for feature in read_from_text(SCHEMA)}
+
+
+def test_numbers_and_dates_that_conversion_would_reject_are_named(ways):
+    usual = {other.name: other.stored()[0] for other in INPUTS}
+    for example in INPUTS:
+        if example.name in READ_FROM_TEXT:
+            assert unread(ways, {**usual, example.name: "abc"}) == example.name
+    both = sorted(READ_FROM_TEXT)[:2]
+    found = unread(ways, {**usual, **dict.fromkeys(both, "1.299,90,1")})
+    assert sorted(found.split(", ")) == both
+
+
+@pytest.mark.parametrize(
+    "example", [each for each in INPUTS if each.name in READ_FROM_TEXT], ids=lambda each: each.name
+)
+def test_what_is_named_is_what_conversion_cannot_read(ways, example):
+    usual = {other.name: other.stored()[0] for other in INPUTS}
+    texts = [cell for (cell,) in map(pa.Array.to_pylist, UGLY.values()) if type(cell) in (str, bytes)]
+    texts += [f"{sign}{text}" for sign in ("", " ", "-") for text in NUMBERS_AND_DATES]
+    for text in map(as_bytes, texts):
+        reasons = typed.parse(example.feature, pa.array([text])).problems.values()
+        cannot_read = any(not reason.startswith(("missing", "below", "above")) for reason in reasons)
+        assert unread(ways, {**usual, example.name: text}) == (example.name if cannot_read else ""), text
+
+
+NUMBERS_AND_DATES = (
+    "1", "1.5", "1,5", "1.299,90", "1,299.90", "$5", "1e5", "1e400", "1e39", ".", "0x1", "inf", "nan",
+    "1_000", "9223372036854775807", "9223372036854775808", "2026-11-13", "13.11.2026", "2026-02-30",
+    "2026-11-13T25:00", "2026-11-13 10:00:00", "11/13/2026", "20261113", "10:00", "٣",
+)  # fmt: skip
+
+
+def unread(ways: Ways, values: Mapping[str, object]) -> str:
+    tensors = {name: as_requested(SCHEMA[name], value) for name, value in values.items()}
+    return ways.served.signatures["unread"](**tensors)["columns"].numpy()[0].decode()

@@ -95,8 +95,8 @@ def test_a_span_that_cannot_be_converted_is_left_out_with_its_error(schedule):
     small_spans.write_rows(schedule.path, "2026-11-04", [("far", "Red", "yes")] * 20)
     outcome = schedule.reconcile()
     assert outcome.did == "nothing"
-    assert "span 2026-11-04 is left out" in outcome.why[0]
-    assert "distance" in outcome.why[0]
+    assert "distance" in outcome.left_out["2026-11-04"]
+    assert schedule.acts()[-1] == "left_out"
 
 
 def test_an_unusable_span_stops_where_the_config_says_so(schedule):
