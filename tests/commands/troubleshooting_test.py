@@ -149,11 +149,6 @@ SITUATIONS = {
         "pipeline.evaluate --model={}/export --dataset={}/shop/1 --metrics=f11",
         "pipeline.evaluate --model={}/export --dataset={}/shop/1 --metrics=f1",
     ),
-    "a range of yes and no": (
-        "--sweep, config.…: received …",
-        f"{TRAIN} --workdir={{}}/run --sweep=config.loss.standardise_labels=0..1",
-        f"{TRAIN} --workdir={{}}/run --sweep=config.loss.standardise_labels=true,false",
-    ),
     "first weights": (
         "--config.init.source=…: received no such file or directory",
         f"{TRAIN} --workdir={{}}/run --config.init.source={{}}/no_run",
