@@ -67,7 +67,7 @@ SITUATIONS = {
     "a group without a label": (
         "--group=…: received --label=none, --ignore=none",
         f"{INFER} --input={{}}/tags.jsonl --group=query",
-        f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance --ignore=tags,note",
+        f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance --ignore=tags",
     ),
     "lists in a group": (
         "schema feature '…': received a feature of kind …",
@@ -86,8 +86,8 @@ SITUATIONS = {
     ),
     "no value": (
         "--task=…: received no value in any of … rows",
-        f"{INFER} --input={{}}/tags.jsonl --label=note --task=regression",
-        f"{INFER} --input={{}}/tags.jsonl --label=relevance --task=regression",
+        f"{INFER} --input={{}}/wide.csv --label=extra --task=regression",
+        f"{INFER} --input={{}}/wide.csv --label=age --task=regression",
     ),
     "lists": (
         "--label=…: received lists of up to … values",
@@ -149,11 +149,6 @@ SITUATIONS = {
         "pipeline.evaluate --model={}/export --dataset={}/shop/1 --metrics=f11",
         "pipeline.evaluate --model={}/export --dataset={}/shop/1 --metrics=f1",
     ),
-    "a range of yes and no": (
-        "--sweep, config.…: received …",
-        f"{TRAIN} --workdir={{}}/run --sweep=config.loss.standardise_labels=0..1",
-        f"{TRAIN} --workdir={{}}/run --sweep=config.loss.standardise_labels=true,false",
-    ),
     "first weights": (
         "--config.init.source=…: received no such file or directory",
         f"{TRAIN} --workdir={{}}/run --config.init.source={{}}/no_run",
@@ -188,8 +183,8 @@ def place(tmp_path_factory: pytest.TempPathFactory, warm_python: pathlib.Path) -
 
 
 def write_other_forms(folder: pathlib.Path, shop: str) -> None:
-    """The shop's rows in other files, and a table of lists, groups and a column without values."""
-    wide = shop.replace("\n", ",extra\n", 1).replace("yes\n", "yes,1\n").replace("no\n", "no,1\n")
+    """The shop's rows in other files, and those with a column more, and a table of lists and groups."""
+    wide = shop.replace("\n", ",extra\n", 1).replace("yes\n", "yes,\n").replace("no\n", "no,\n")
     (folder / "wide.csv").write_text(wide)
     (folder / "semicolons.csv").write_text(shop.replace(",", ";"))
     (folder / "up/date").mkdir(parents=True)
@@ -205,7 +200,6 @@ def write_other_forms(folder: pathlib.Path, shop: str) -> None:
             "price": number * 7 % 101,
             "city": cities[number * 5 % 3],
             "tags": [*cities[: 1 + number % 2]],
-            "note": None,
         }
         for number in range(600)
     ]
