@@ -15,7 +15,7 @@ from pipeline.data.schema.feature_types import TokenLabel
 from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
 from pipeline.training.engine import sight
 from pipeline.training.engine.precision import Precision
-from pipeline.training.parity.subject import Subject
+from pipeline.training.parity.subject import Begins, Subject, unheard
 from pipeline.training.replay.stream import Batch
 
 # The largest loss of a new model, as a multiple of the loss of a model that knows nothing: even odds, or the
@@ -30,8 +30,11 @@ _MIXED = Precision(policy="mixed_bfloat16", reason="asked for")
 Inputs = dict[str, tf.Tensor]
 
 
-def compare(subject: Subject) -> Iterator[Comparison]:
+def compare(subject: Subject, *, begins: Begins = unheard) -> Iterator[Comparison]:
     """Tests what a model must do, on the first batch of the subject.
+
+    Args:
+      begins: receives the name of each comparison before it is made, which may take a minute.
 
     Raises:
       InputError: the model cannot be built in float32 or mixed_bfloat16, for example because its logits are
@@ -40,13 +43,20 @@ def compare(subject: Subject) -> Iterator[Comparison]:
     (batch,) = subject.batches(1)
     inputs = subject.rows_of(batch)
     mixed = subject.model(_MIXED)
+    begins("first loss")
     yield first_loss(subject, batch)
+    begins("gradients")
     yield gradients(subject, batch)
+    begins("batch of one")
     yield batch_of_one(subject.model(), inputs)
     if isinstance(subject.schema.label, TokenLabel):
+        begins("seen tokens")
         yield seen_tokens(subject.model(), subject.schema.label)
+    begins("restored")
     yield restored(mixed, subject.model(_MIXED), inputs)
+    begins("export")
     yield exported(mixed, inputs)
+    begins("tracing")
     yield traced_again(mixed, inputs)
 
 

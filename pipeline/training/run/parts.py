@@ -88,7 +88,11 @@ def build(setup: Setup) -> Run:
             tables=tables,
         )
         inner = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-        notes = (*fitted.notes, *tables.lines(experiment.optimizer, inner))
+        notes = (
+            *fitted.notes,
+            *tables.lines(experiment.optimizer, inner),
+            *optimizer.notes(experiment.optimizer, model.trainable_variables),
+        )
         averages = step.build_averages(experiment.optimizer.ema, model)
     notes += () if is_begun else _check_sight(setup, model)
     evaluate = Evaluator(
