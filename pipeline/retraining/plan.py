@@ -430,7 +430,7 @@ def code_digest() -> str:
 
 
 def check_features(settings: Settings, schema: Schema) -> None:
-    """Raises InputError for a feature that the schema lacks, a metric that its task lacks, or dated splits."""
+    """Raises InputError for an unknown feature, a metric that the task lacks, or splits by date."""
     datasets.check_splits(schema)
     gate = settings.gate
     groups.require_columns(gate.slices, schema, key="config.gate.slices")
