@@ -50,7 +50,9 @@ from pipeline.retraining.reconcile import Outcome
 from pipeline.retraining.records import PROMOTE
 from pipeline.retraining.settings import Commands, Settings
 
-_CONFIG = config.define_config("FILE: what is retrained, when, and what a model must show.")
+_CONFIG = config.define_config(
+    "FILE: what is retrained, when, and what a model must show.", groups=settings.GROUPS
+)
 _ROOT = flags.DEFINE_string(
     "root", None, "DIRECTORY: the raw data, the schema, and all that is made of them."
 )

@@ -12,6 +12,7 @@ from pipeline.base.errors import InputError, TryAgainError
 from pipeline.data.dataset.manifest import FILE_NAME as MANIFEST
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
 from pipeline.retraining import children, records, spans
 from pipeline.retraining.records import Root
 from pipeline.retraining.spans import Digests, RawSpan, find
@@ -60,7 +61,8 @@ def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.d
     if (there := known_result(root, span.name, fingerprint)) is not None:
         return there
     path.unlink(missing_ok=True)  # a result that does not hold any more: see known_result
-    schema_lib.load(conversion.schema)  # without this check, every span would be refused for a wrong schema
+    # Without this check, every span would be refused for a wrong schema.
+    check_splits(schema_lib.load(conversion.schema))
     directory = dataset_of(root, span.name, fingerprint)
     try:
         if not (directory / MANIFEST).exists():
@@ -150,6 +152,21 @@ def schema_of(path: pathlib.Path) -> pathlib.Path:
             action="Propose one of the first span, read it, and put it there.",
         )
     return path
+
+
+def check_splits(schema: Schema) -> None:
+    """Raises InputError for a schema that cuts rows into splits by their date."""
+    if schema.split_by and schema.split_by.is_time:
+        column = schema.split_by.columns[0]
+        starts = ", ".join(f"{split} from {start} on" for split, start in schema.split_by.starts.items())
+        raise InputError(
+            f"split_by in schema '{schema.name}'",
+            received=f"dates of column '{column}': {starts}",
+            expected="no dates in retraining: each new span would lie behind the last one, and no row of it "
+            "would be trained on",
+            action="Remove split_by: models are compared on spans that are later than those that they are "
+            'trained on. Or name columns whose rows belong together, such as ["customer"].',
+        )
 
 
 # --- The survey: which spans exist, and what is known about each.

@@ -16,7 +16,7 @@ from pipeline.base.errors import InputError, unknown_name
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.gate.metrics import METRICS
-from pipeline.retraining import champion, groups, records
+from pipeline.retraining import champion, datasets, groups, records
 from pipeline.retraining.champion import Drift, Served
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.records import PROMOTE, Cycle, Root
@@ -430,7 +430,8 @@ def code_digest() -> str:
 
 
 def check_features(settings: Settings, schema: Schema) -> None:
-    """Raises InputError for a feature that the schema lacks, or a metric that its task lacks."""
+    """Raises InputError for an unknown feature, a metric that the task lacks, or splits by date."""
+    datasets.check_splits(schema)
     gate = settings.gate
     groups.require_columns(gate.slices, schema, key="config.gate.slices")
     clustered_by = (gate.clustered_by,) if gate.clustered_by else ()

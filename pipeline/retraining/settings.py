@@ -126,6 +126,13 @@ _SECTIONS = {
 }
 
 
+# Groups of the config whose keys are the fields of these classes, and which a config file may leave empty.
+GROUPS: Mapping[str, Sequence[str]] = {
+    name: tuple(field.name for field in dataclasses.fields(kind))
+    for name, kind in (("gate", GateRules), ("parity", ParityLimits), ("infra", Limits))
+}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     """A parsed config of retraining.

@@ -7,6 +7,7 @@ import pathlib
 import re
 import runpy
 import sys
+import traceback
 import types
 from collections.abc import Iterator, Mapping, Sequence, Set
 
@@ -22,16 +23,35 @@ OPEN = ("model", "loss", "optimizer")  # sections that take any keyword argument
 _CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
 
-def define_config(meaning: str) -> flags.FlagHolder:
-    """Defines --config. ml_collections reads --flagfile there: a bad one ends the command."""
+def define_config(
+    meaning: str, *, groups: Mapping[str, Sequence[str]] = types.MappingProxyType({})
+) -> flags.FlagHolder:
+    """Defines --config. ml_collections reads --flagfile there: a bad one ends the command.
+
+    Args:
+      groups: names of keys that a group may have, although a config file need not set them.
+    """
     try:
         holder = config_flags.DEFINE_config_file(_CONFIG, None, meaning)
     except flags.CantOpenFlagFileError as error:
         raise SystemExit(answer(cannot_open_flagfile(error))) from None
     parser = flags.FLAGS[_CONFIG].parser
     parse = parser.parse
-    parser.parse = lambda path: _with_open_keys(parse(config_file(path)), _argv())
+    parser.groups = groups
+
+    def parse_clearly(path: str) -> ConfigDict:
+        try:
+            return _with_open_keys(parse(config_file(path)), _argv())
+        except TypeError as error:  # the file gives a key a value of another type
+            raise _wrong_type(path, error) from None
+
+    parser.parse = parse_clearly
     return holder
+
+
+def _groups() -> Mapping[str, Sequence[str]]:
+    """The `groups` of define_config."""
+    return getattr(flags.FLAGS[_CONFIG].parser, "groups", {}) if _CONFIG in flags.FLAGS else {}
 
 
 def _argv() -> Sequence[str]:
@@ -47,7 +67,8 @@ def _with_open_keys(config: ConfigDict, argv: Sequence[str]) -> ConfigDict:
     sections = _open_sections(config, argv)
     for key in _overridden(argv):
         *groups, name = key.split(".")
-        if not groups or groups[0] not in sections:
+        is_named = name in _groups().get(".".join(groups), ())
+        if not groups or (groups[0] not in sections and not is_named):
             continue
         with config.unlocked():
             place = config
@@ -195,6 +216,13 @@ def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
     known = _known_keys(argv)
     given = _overridden(argv)
     wrong = next((key for key in given if key not in known), None)
+    if wrong and (names := _groups().get(wrong.rpartition(".")[0])):
+        return InputError(
+            f"--config.{wrong}",
+            received="a key that the config does not have",
+            expected=f"one of {', '.join(names)}",
+            action=did_you_mean(wrong.rpartition(".")[2], names, otherwise="Correct it."),
+        )
     if wrong is None:
         return InputError(
             f"--config.{' --config.'.join(given)}" if given else "--config",
@@ -203,6 +231,43 @@ def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
             action="--help lists the keys.",
         )
     return _no_such_key(f"--config.{wrong}", wrong, known, form="--config.{}")
+
+
+def keys_below(key: str) -> list[str]:
+    """The keys of a group such as `config.infra`, with the group's name in front; none for any other key."""
+    group = key.removeprefix(f"{_CONFIG}.")
+    known = [name for name in _known_keys(_argv()) if name.startswith(f"{group}.")]
+    return [f"{_CONFIG}.{name}" for name in known]
+
+
+_MISMATCH = re.compile(
+    r"Could not override field '(?P<name>.*?)'.*?\. (?P<value>.*) is of original type <class '(?P<given>.*)'>"
+    r" and cannot be casted to type <class '(?P<wanted>.*)'>",
+    re.DOTALL,
+)
+
+
+def _wrong_type(path: str, error: TypeError) -> Exception:
+    """Names the line of the config file, the key, the value and the type of the key; else returns `error`."""
+    cause = error.__context__ or error  # ml_collections raises another one, with the traceback as its text
+    found, file = _MISMATCH.search(str(cause)), config_file(path).partition(":")[0]
+    lines = [frame for frame in traceback.extract_tb(cause.__traceback__) if frame.filename == file]
+    if not found or not lines:
+        return error
+    written = re.match(r"[\w.]+", lines[-1].line or "")
+    key = written[0] if written and written[0].endswith(found["name"]) else found["name"]
+    value = repr(found["value"]) if found["given"] == "str" else found["value"]
+    expected, action = f"a {_TYPES.get(found['wanted'], found['wanted'])}", "Correct it."
+    if found["wanted"] == "tuple":
+        expected, action = "a tuple", f"With a comma it is one: {key} = ({value},)."
+    if found["wanted"].endswith(ConfigDict.__name__):
+        expected, action = "a group of keys", f"Set its keys one by one: {key}.KEY = VALUE."
+    return InputError(
+        f"--config={path}, line {lines[-1].lineno}, {key}",
+        received=f"{value}, a {_TYPES.get(found['given'], found['given'])}",
+        expected=expected,
+        action=action,
+    )
 
 
 def _no_such_key(thing: str, key: str, known: Sequence[str], *, form: str) -> InputError:
@@ -221,8 +286,9 @@ def _known_keys(argv: Sequence[str]) -> list[str]:
     except Exception:  # the file is the user's code, and only a suggestion depends on it
         return []
     leaves = [name for name, _ in config_leaves(config.to_dict())]
-    groups = {name.rpartition(".")[0] for name in leaves}
-    return [*leaves, *sorted(groups - {""})]
+    named = [f"{group}.{name}" for group, names in _groups().items() for name in names]
+    groups = {name.rpartition(".")[0] for name in leaves} | {*_groups()}
+    return [*dict.fromkeys((*leaves, *named)), *sorted(groups - {""})]
 
 
 def _given(argv: Sequence[str]) -> str:

@@ -136,6 +136,14 @@ def _wrong_value(error: flags.IllegalFlagValueError) -> InputError:
     flag = flags.FLAGS[match["name"]]
     received = match["rest"].removesuffix(f": {error.__context__}")
     choices = getattr(flag.parser, "enum_values", ())
+    if below := config.keys_below(flag.name):
+        names = ", ".join(key.rpartition(".")[2] for key in below)
+        return InputError(
+            f"--{flag.name}",
+            received=received or "nothing",
+            expected=f"its keys, one by one: {names}",
+            action=f"Write --{below[0]}=VALUE.",
+        )
     return InputError(
         f"--{flag.name}",
         received=received or "nothing",

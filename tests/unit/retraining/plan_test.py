@@ -10,6 +10,8 @@ import pytest
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import FeatureStatistics
+from pipeline.data.schema.feature_types import Label, Numeric
+from pipeline.data.schema.schema import Schema, SplitBy
 from pipeline.retraining import plan, records
 from pipeline.retraining.champion import Drift, Served, missing_distance
 from pipeline.retraining.datasets import Span
@@ -299,3 +301,17 @@ def test_chance_grows_with_fewer_rows():
     few, many = (missing_distance(feature(n, n // 10), feature(n, n // 9)) for n in (100, 100_000))
     assert few.chance > few.value
     assert many.chance < few.chance
+
+
+def test_splits_by_date_are_refused_because_new_spans_would_not_be_trained_on():
+    columns = {"features": (Numeric(name="miles"), Label(name="tipped", classes=("no", "yes")))}
+    dated = SplitBy(columns=("day",), first="train", starts={"test": "2026-11-10"})
+    with pytest.raises(
+        InputError, match=r"split_by in schema 'trips': received dates of column 'day': test f"
+    ):
+        plan.check_features(parsed(), Schema(name="trips", split_by=dated, **columns))
+    for other in (
+        SplitBy(columns=("customer",)),
+        SplitBy(columns=("place",), first="train", starts={"test": 1}),
+    ):
+        plan.check_features(parsed(), Schema(name="trips", split_by=other, **columns))

@@ -1,6 +1,8 @@
 """The keys of a config are listed with the meaning that stands in the config's own file."""
 
 import pathlib
+import subprocess
+import sys
 import types
 
 import pytest
@@ -78,3 +80,84 @@ def test_arguments_of_named_code_come_from_the_command_line_and_go_with_another_
     assert other.loss.to_dict() == {"name": "Huber"}
     expected = {**base.get_config().optimizer.to_dict(), "name": "Lion", "momentum": 0.5}
     assert other.optimizer.to_dict() == expected
+
+
+# Values of another type in a config file, and keys of groups: commands say which keys there are.
+
+
+TYPED = """
+from ml_collections import ConfigDict
+
+
+def get_config():
+    config = ConfigDict({"spans": {"convert": (), "raw": ""}, "infra": {}, "rate": 0.5})
+    {}
+    return config
+"""
+
+
+def plan(tmp_path: pathlib.Path, line: str, *arguments: str) -> str:
+    """The last line that a command with this config says, which has a group `infra` of two keys."""
+    (tmp_path / "own.py").write_text(TYPED.replace("    {}\n", f"    {line}\n"))
+    ended = subprocess.run(
+        [sys.executable, "-c", COMMAND, f"--config={tmp_path}/own.py", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    return (ended.stdout + ended.stderr).strip().splitlines()[-1].replace(f"{tmp_path}/", "")
+
+
+COMMAND = """
+import sys
+from pipeline.base.cli import config, flags
+from pipeline.base.cli.command import Command
+from pipeline.base.errors import InputError
+given = config.define_config("FILE: a config.", groups={"infra": ("calls", "median_ratio")})
+try:
+    flags.parse(Command(name="x", description="", required=(), flags={"Flags": (given,)}), sys.argv)
+    print(given.value.infra.to_dict())
+except InputError as error:
+    print(f"error: {error}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "said"),
+    [
+        (
+            'config.spans.convert = ("--x=0.1")',
+            (),
+            "error: --config=own.py, line 7, config.spans.convert: received '--x=0.1', a text; "
+            "expected a tuple. With a comma it is one: config.spans.convert = ('--x=0.1',).",
+        ),
+        (
+            "config.rate = 'fast'",
+            (),
+            "error: --config=own.py, line 7, config.rate: received 'fast', a text; "
+            "expected a number. Correct it.",
+        ),
+        (
+            "config.infra = 5",
+            (),
+            "error: --config=own.py, line 7, config.infra: received 5, a whole number; "
+            "expected a group of keys. Set its keys one by one: config.infra.KEY = VALUE.",
+        ),
+        (
+            "pass",
+            ("--config.infra=5",),
+            "error: --config.infra: received 5; expected its keys, one by one: calls, median_ratio. "
+            "Write --config.infra.calls=VALUE.",
+        ),
+        (
+            "pass",
+            ("--config.infra.latency=5.0",),
+            "error: --config.infra.latency: received a key that the config does not have; "
+            "expected one of calls, median_ratio. Correct it.",
+        ),
+        ("pass", ("--config.infra.median_ratio=5.0",), "{'median_ratio': 5.0}"),
+    ],
+)
+def test_a_value_of_another_type_or_an_unknown_key_is_named(tmp_path, line, arguments, said):
+    assert plan(tmp_path, line, *arguments) == said

@@ -72,7 +72,8 @@ def test_evidence_and_remarks_say_what_was_seen():
         "2024-03-04T10:00:00",
     )
     assert list(feature_remarks(column, feature)) == [
-        "'when': dates as %m/%d/%Y, 2024-01-02T00:00:00 … 2024-03-04T10:00:00; local times are in UTC.",
+        "'when': dates as %m/%d/%Y, 2024-01-02T00:00:00 … 2024-03-04T10:00:00; local times are in UTC. "
+        "If not, change 'zone'.",
         "'when': the dates could also be %d/%m/%Y. If so: --date_format=when=%d/%m/%Y.",
     ]
     followed = propose([column], name="s", label=None, date_format=["when=%d/%m/%Y"]).schema["when"]
@@ -83,7 +84,8 @@ def test_the_century_of_two_digits_is_told_with_the_flag_that_changes_it():
     column = profile("12/31/68", "12/31/69", name="born")
     remarks = list(feature_remarks(column, propose_feature(column)))
     assert remarks == [
-        "'born': dates as %m/%d/%y, 1969-12-31T00:00:00 … 2068-12-31T00:00:00; local times are in UTC.",
+        "'born': dates as %m/%d/%y, 1969-12-31T00:00:00 … 2068-12-31T00:00:00; local times are in UTC. "
+        "If not, change 'zone'.",
         "'born': two digits of a year are taken as one of 1969 to 2068, as POSIX does. If they are of other "
         "years, such as 1900 to 1999: --first_year=born=1900.",
     ]
