@@ -89,7 +89,9 @@ class Ended:
     peak_gb: float
 
 
-def preflight(job: Job, scratch: pathlib.Path, limits: Limits, *flags: str, batch: int = 0) -> Ended:
+def preflight(
+    job: Job, scratch: pathlib.Path, limits: Limits, *flags: str, batch: int = 0, is_cached: bool = True
+) -> Ended:
     """Runs a preflight for `batch` examples of a device, or as many as the case has."""
     name = (_SLICE if job.kind == SLICE else _CHIP)[job.generation]
     (target,) = targets_of([name])
@@ -99,7 +101,8 @@ def preflight(job: Job, scratch: pathlib.Path, limits: Limits, *flags: str, batc
         command = (
             *(sys.executable, "-m", "pipeline.preflight", *job.case.flags, f"--dataset={dataset}"),
             *(f"--target={name}", f"--batch={(batch or job.case.batch) * target.devices}", "--nofeed"),
-            *(f"--cache={scratch / 'cache'}", f"--json={report}", f"--timeout_s={limits.seconds:.0f}"),
+            *(f"--json={report}", f"--timeout_s={limits.seconds:.0f}"),
+            f"--cache={scratch / 'cache' if is_cached else ''}",
             *flags,
         )
         return _ended(command, scratch, report, limits)
@@ -208,7 +211,7 @@ def _search(job: Job, scratch: pathlib.Path, limits: Limits) -> dict[str, object
     wanted = {largest: True, largest + step_of(largest): False, never: False} if largest else {never: False}
     checks, spent = [], [searched.cpu_seconds]
     for batch, fits in wanted.items():
-        ended = preflight(job, scratch, limits, *alone, "--cache=", batch=batch)
+        ended = preflight(job, scratch, limits, *alone, batch=batch, is_cached=False)
         spent.append(ended.cpu_seconds)
         checked = _forecast_of(ended)
         said = _compilation(checked)
