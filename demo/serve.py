@@ -47,7 +47,8 @@ def predict(signatures: Signatures, request: object) -> dict[str, object]:
     columns = _columns(request["instances"], wanted) if has_rows else request.get("inputs", {})
     _check_names("inputs", columns, wanted)
     tensors = {feature: _tensor(feature, columns[feature], spec) for feature, spec in wanted.items()}
-    outputs = {name: value.numpy().tolist() for name, value in signatures[name](**tensors).items()}
+    answer = signatures[name](**tensors)
+    outputs = {name: _in_json(value.numpy().tolist()) for name, value in answer.items()}
     if not has_rows:
         return {"outputs": outputs if len(outputs) > 1 else next(iter(outputs.values()))}
     rows = zip(*outputs.values(), strict=True)
@@ -102,6 +103,13 @@ def _values(name: str, values: object, dtype: str) -> object:
             f"column '{name}': received {_shown(values)}; expected {expected} ({dtype}){missing}"
         )
     return values
+
+
+def _in_json(values: object) -> object:
+    """Returns the values with texts in place of bytes."""
+    if isinstance(values, list):
+        return [_in_json(value) for value in values]
+    return values.decode(errors="backslashreplace") if isinstance(values, bytes) else values
 
 
 def _shown(value: object) -> str:

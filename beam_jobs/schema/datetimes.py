@@ -75,7 +75,8 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
     fits = _fits(profile)
     best, others = fits[0], list(_as_good(fits))
     seen = f"{feature.evidence['earliest']} … {feature.evidence['latest']}"
-    yield f"'{profile.name}': dates as {best.format}, {seen}; local times are in {feature.zone}. If not, change 'zone'."
+    zone = f"local times are in {feature.zone}. If not, change 'zone'."
+    yield f"'{profile.name}': dates as {best.format}, {seen}; {zone}"
     if others:
         flag = shlex.quote(f"--date_format={profile.name}={others[0]}")
         yield f"'{profile.name}': the dates could also be {' or '.join(others)}. If so: {flag}."

@@ -198,7 +198,7 @@ class Texts(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string), tf.TensorSpec([None, 2], tf.string)])
     def __call__(self, name: tf.Tensor, files: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"length": tf.strings.length(name), "lengths": tf.strings.length(files)}
+        return {"upper": tf.strings.upper(name, "utf-8"), "lengths": tf.strings.length(files)}
 
 
 def test_bytes_come_in_base64_and_several_outputs_are_named():
@@ -208,9 +208,9 @@ def test_bytes_come_in_base64_and_several_outputs_are_named():
     )
     signatures = {"raw": function}
     bytes_ = {"b64": base64.b64encode(b"\xff\xd8\xff").decode()}
-    row = {"name": "ab", "files": [bytes_, "a"]}
+    row = {"name": "äb", "files": [bytes_, "a"]}
     reply = serve.predict(signatures, {"signature_name": "raw", "instances": [row, {**row, "name": ""}]})
-    assert reply == {"predictions": [{"length": 2, "lengths": [3, 1]}, {"length": 0, "lengths": [3, 1]}]}
+    assert reply == {"predictions": [{"upper": "ÄB", "lengths": [3, 1]}, {"upper": "", "lengths": [3, 1]}]}
     flat = {"signature_name": "raw", "inputs": {"name": ["a"], "files": ["a"]}}
     with pytest.raises(ValueError, match=r"column 'files': received a shape of \(1,\); expected \(rows, 2\)"):
         serve.predict(signatures, flat)
