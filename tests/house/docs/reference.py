@@ -367,7 +367,7 @@ for the words after `received`, without what is yours: names, numbers and paths 
 
 def messages_page(found: tuple[Message, ...]) -> Iterator[str]:
     yield from (MARK, "", "## All messages", "")
-    yield from (f"These are the {len(found)} errors that the code can raise. {_ABOUT_MESSAGES}", "")
+    yield from (f"These are the errors that the code can raise. {_ABOUT_MESSAGES}", "")
     rooms = ["Any command", *dict.fromkeys(room for room in _ROOMS.values() if room != "Any command")]
     for room in rooms:
         group = sorted((each for each in found if room_of(each) == room), key=lambda each: each.words)
