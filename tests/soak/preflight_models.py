@@ -31,6 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.forecast.stages import step_of
 from pipeline.forecast.target import targets_of
+from pipeline.report import formats
 from tests.soak import processes
 from tests.soak.public_models import CASES, ON_ALL_TARGETS, SEARCHED, Case, make_dataset, write_files
 
@@ -297,7 +298,7 @@ def _row(found: Mapping) -> str:
     verdict = found.get("fault") or _compilation(found)
     memory = time_ = ""
     if found.get("used_bytes"):
-        memory = f"{found['used_bytes'] / 2**30:.2f} of {found['available_bytes'] / 2**30:.1f} GiB"
+        memory = f"{formats.size(found['used_bytes'])} of {formats.size(found['available_bytes'])}"
     if found.get("seconds"):
         low, high = (f"{1e3 * each:.3g}" for each in found["seconds"])
         time_ = f"{low} to {high} ms" if low != high else f"at least {low} ms"
