@@ -14,7 +14,7 @@ def published(rows: dict[str, int], **more) -> Published:
     manifest = types.SimpleNamespace(
         rows=rows.get,
         records=rows.get,
-        splits=dict.fromkeys(rows, [shard]),
+        splits={split: [shard] for split in rows},
         digest="d",
         rows_read=total,
         rows_rejected=0,
