@@ -86,10 +86,9 @@ def _filled(function: Callable, inputs: ModelInputs, outputs: int) -> dict[str, 
 
 def _described(filled: Mapping[str, object]) -> list[str]:
     """The names of what the data and the task give, with the values of those that are not 0 or empty."""
-    is_there = {name: bool(value) for name, value in filled.items()}
-    for name in filled if not is_there["image_shape"] else ():
-        is_there[name] &= not name.startswith("image_")
-    return sorted(f"{name}={value}" for name, value in filled.items() if is_there[name])
+    has_images = bool(filled["image_shape"])
+    named = {name: each for name, each in filled.items() if has_images or not name.startswith("image_")}
+    return sorted(f"{name}={value}" for name, value in named.items() if value)
 
 
 def parameters_of(function: Callable) -> tuple[Mapping[str, inspect.Parameter], bool]:

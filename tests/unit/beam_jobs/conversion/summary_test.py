@@ -1,0 +1,61 @@
+"""What convert says at its end: texts are counted, and a split with another share than was asked is named."""
+
+import types
+
+import pytest
+
+from beam_jobs.conversion import summary
+from beam_jobs.conversion.summary import Published
+
+
+def published(rows: dict[str, int], **more) -> Published:
+    shard = types.SimpleNamespace(bytes=1_000_000)
+    total = sum(rows.values())
+    manifest = types.SimpleNamespace(
+        rows=rows.get,
+        records=rows.get,
+        splits={split: [shard] for split in rows},
+        digest="d",
+        rows_read=total,
+        rows_rejected=0,
+        rows_written=total,
+    )
+    return Published(manifest=manifest, rejected_reasons={}, anomalies=(), notes_of_rows={}, **more)
+
+
+def lines(given: Published) -> list[str]:
+    return summary.text(summary.to_json(given, "out", seconds=2.0)).splitlines()
+
+
+def test_texts_have_documents_tokens_and_padding():
+    texts = {
+        "train": {"documents": 243, "tokens": 900, "places": 1_000},
+        "test": {"documents": 13, "tokens": 40, "places": 40},
+    }
+    found = lines(published({"train": 100, "test": 4}, texts=texts))
+    assert [line.split() for line in found[:3]] == [
+        ["split", "rows", "documents", "tokens", "padding", "shards", "MB"],
+        ["train", "100", "243", "900", "10.0%", "1", "1.0"],
+        ["test", "4", "13", "40", "0.0%", "1", "1.0"],
+    ]
+
+
+def test_rows_of_a_table_have_none_of_these():
+    assert lines(published({"train": 100}))[0].split() == ["split", "rows", "shards", "MB"]
+
+
+def test_a_split_that_is_far_from_its_share_is_named():
+    texts = {"train": {"documents": 243}, "test": {"documents": 13}}
+    given = published({"train": 958, "test": 42}, texts=texts, fractions={"train": 0.9, "test": 0.1})
+    (line,) = summary.to_json(given, "out", seconds=1.0)["notes"]
+    assert line.startswith("split 'test' has 4.2% of the rows, asked was 10.0%: 13 of 256 documents. ")
+    assert "--input=test=PATH" in line
+
+
+@pytest.mark.parametrize(
+    "rows", [{"train": 930, "test": 70}, {"train": 870, "test": 130}, {"train": 9, "test": 0}]
+)
+def test_a_split_near_its_share_or_empty_is_not_named(rows):
+    """That one has no rows is said elsewhere."""
+    given = published(rows, fractions={"train": 0.9, "test": 0.1})
+    assert not summary.to_json(given, "out", seconds=1.0)["notes"]
