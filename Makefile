@@ -46,6 +46,7 @@ install: .venv/.installed  ## Install the pinned, hashed requirements into .venv
 	@start=$$SECONDS; \
 	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes $(REQUIREMENTS:%=-r %); \
 	.venv/bin/pip check --disable-pip-version-check; \
+	echo "$(CURDIR)" > "$$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/penstock.pth"; \
 	echo "Installed in $$((SECONDS - start)) s; .venv takes $$(du -sh .venv | cut -f1)."
 	@touch $@
 

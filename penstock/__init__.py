@@ -18,8 +18,13 @@ def __getattr__(name: str) -> object:
     # Only what is used is imported: `penstock --help` needs no NumPy.
     if name not in __all__:
         raise AttributeError(f"module 'penstock' has no attribute '{name}'")
-    from penstock import dataset
-
+    try:
+        from penstock import dataset
+    except ModuleNotFoundError as error:
+        if error.name not in ("numpy", "google_crc32c"):
+            raise
+        needed = "penstock reads datasets with numpy and google-crc32c: pip install numpy google-crc32c"
+        raise ModuleNotFoundError(f"{needed} (no module named {error.name!r})", name=error.name) from None
     return getattr(dataset, _NAMES.get(name, name))
 
 

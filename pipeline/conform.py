@@ -8,20 +8,23 @@ It takes batches of the dataset, on this machine's processor, without dropout, b
   first loss      near that of even odds, or of the mean label
   gradients       reach every weight
   batch of one    an example's answer does not depend on the others of its batch
+  seen tokens     a token's logits depend on those before it in its document alone (next_token only)
   restored        built again, with the same weights: the same bits
   export          saved, and loaded again: the same bits
   tracing         makes no new variables, and the same operations each time
   bfloat16        each layer alone, against float32
   replicas        two of them, and micro-batches, against one
 
-What fails is named by its layer or variable, with what to do. Exit code 0: nothing fails; 1: something does.
+Each takes a minute or more with a large model. What fails is named by its layer or variable, with what to do.
+Exit code 0: nothing fails; 1: something does.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     from pipeline.base.cli import signals
 
-    signals.handle_signals()
+    signals.handle_signals(done="nothing was written; the same command begins anew")
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -73,14 +76,19 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.training.engine import strategy
     from pipeline.training.parity import conformance, layers, subject, updates
 
+    def begins(name: str) -> None:
+        print(f"comparing: {name}", file=sys.stderr, flush=True)
+
     def comparisons() -> "Iterator[Comparison]":
         # Comes first, because it splits the processor.
         many = strategy.create("mirrored", logical_devices=updates.PARTS)
         one = strategy.create("one_device", logical_devices=updates.PARTS)
         tried = subject.of_experiment(experiment, dataset)
-        yield from conformance.compare(tried)
+        updates.check_optimizer(tried)  # before minutes of comparisons
+        yield from conformance.compare(tried, begins=begins)
+        begins("bfloat16")
         yield layers.compare(tried)
-        yield from updates.compare(tried, one, many)
+        yield from updates.compare(tried, one, many, begins=begins)
 
     found = []
     for comparison in comparisons():

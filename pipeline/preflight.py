@@ -77,6 +77,9 @@ _PRICES = flags.DEFINE_string(
     '"chip_hour": {"v5e": 1.2}}.',
 )
 _REHEARSE = flags.DEFINE_boolean("rehearse", True, "Run two real steps on this machine's processor.")
+_DATA_PARALLEL = flags.DEFINE_boolean(
+    "data_parallel", True, "Compile for all devices of a TPU slice, too: it takes as long as for one."
+)
 _TIMEOUT = flags.DEFINE_integer(
     "timeout_s", 600, "Seconds that one compilation may take; large models take minutes.", lower_bound=1
 )
@@ -95,7 +98,7 @@ COMMAND = Command(
     required=(_CONFIG, _DATASET, _TARGET),
     flags={
         "What is forecast": (_CONFIG, _DATASET, _TARGET, _BATCH, _PRECISION, _FIND_MAX_BATCH),
-        "Stages": (_REHEARSE, _FEED, _TIMEOUT, _CACHE),
+        "Stages": (_REHEARSE, _DATA_PARALLEL, _FEED, _TIMEOUT, _CACHE),
         "Results": (_PRICES, _HTML, _JSON),
     },
     config_keys=lambda: config.keys_of(base),
@@ -144,7 +147,8 @@ def main(argv: Sequence[str]) -> int:
 
     found = []
     for each, batch in batches:
-        policy, is_divided = _policy(each), each.topology and each.devices > 1
+        policy = _policy(each)
+        is_divided = _DATA_PARALLEL.value and each.topology and each.devices > 1
         forecast = stages.forecast(
             weighed(policy),
             each,
@@ -178,7 +182,7 @@ def main(argv: Sequence[str]) -> int:
     if _HTML.value:
         files.write_bytes(_HTML.value, html.page(top, [*sections, *map(page.section, found)]).encode())
     if _JSON.value:
-        files.write_json(_JSON.value, page.as_json(found, plan.as_json(plans, prices)))
+        files.write_json(_JSON.value, page.as_json(found, rehearsal, plan.as_json(plans, prices)))
     is_good = all(each.is_good for each in found) and (rehearsal is None or rehearsal.is_good is not False)
     return 0 if is_good else EXIT_SPEAKS_AGAINST
 

@@ -1,7 +1,7 @@
 """The job of `convert`: its graph, and what has to hold before a dataset is published."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import apache_beam as beam
@@ -108,9 +108,17 @@ class Conversion:
             rejected_reasons=outcome.rejected.reasons,
             anomalies=verdict.anomalies,
             notes_of_rows=outcome.notes,
+            texts=outcome.counts,
+            fractions=self._fractions(),
             are_groups=bool(self.schema.group),
             notes=tuple(validate.sentinel_notes(statistics, self.schema)),
         )
+
+    def _fractions(self) -> Mapping[str, float]:
+        """The share of each split that was asked; empty where an input names a split: it takes all it has."""
+        if any(each.split for each in self.plan.input_splits):
+            return {}
+        return {split: float(fraction) for split, fraction in self.plan.fractions.items()}
 
 
 def convert(conversion: Conversion, *, output: str) -> dict[str, object]:

@@ -76,6 +76,10 @@ class Prepare(beam.DoFn):
             index = split.index[typed.kept]
             yield from assignment.scatter(rows, index, self.plan, splits=split.splits, spill=self.spill)
             yield from (TaggedOutput(NOTED, counted) for counted in typed.notes.items())
+            for name, counts in raw.counts.items():
+                sums = np.bincount(index, weights=counts[typed.kept], minlength=len(split.splits))
+                for of, total in zip(split.splits, sums, strict=True):
+                    yield TaggedOutput(NOTED, (note(name, of), int(total)))
             self.progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
             lines = max(lines, raw.lines)

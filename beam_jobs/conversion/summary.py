@@ -3,7 +3,7 @@
 import dataclasses
 import importlib.metadata
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beam_jobs.checks.anomalies import Anomaly, line
 from beam_jobs.conversion.plan import Plan
@@ -23,6 +23,9 @@ class Published:
     rejected_reasons: Mapping[str, int]
     anomalies: Sequence[Anomaly]
     notes_of_rows: Notes  # rows that deserve a remark, by the remark and the feature
+    # What rows of packed text hold, by split: documents, tokens, and places for tokens.
+    texts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    fractions: Mapping[str, float] = dataclasses.field(default_factory=dict)  # what was asked, by split
     are_groups: bool = False  # whether a record is a group of rows
     notes: Sequence[str] = ()
 
@@ -41,6 +44,7 @@ def conversion(command: str, run: Run, plan: Plan, outcome: Outcome) -> dict[str
         "rows_rejected": outcome.rejected.rows,
         "rejected_reasons": outcome.rejected.reasons,
         **outcome.notes,
+        **({"texts": outcome.counts} if outcome.counts else {}),
         "splits": {split: float(fraction) for split, fraction in plan.fractions.items()},
     }
 
@@ -62,20 +66,22 @@ def to_json(published: Published, directory: str, *, seconds: float) -> dict[str
                 "records": manifest.records(split),
                 "shards": len(shards),
                 "bytes": sum(shard.bytes for shard in shards),
+                **published.texts.get(split, {}),
             }
             for split, shards in manifest.splits.items()
         },
         "anomalies": [dataclasses.asdict(anomaly) for anomaly in published.anomalies],
         **published.notes_of_rows,
-        "notes": list(published.notes),
+        "notes": [*published.notes, *_other_shares(published)],
         "seconds": round(seconds, 3),
     }
 
 
 def text(summary: Mapping) -> str:
     """The summary as a small table."""
+    texts = ("documents", "tokens", "padding") if _is_of_texts(summary) else ()
     rows = [
-        (split, f"{part['rows']:,}", f"{part['shards']:,}", f"{part['bytes'] / 1e6:,.1f}")
+        (split, f"{part['rows']:,}", *_of_texts(part), f"{part['shards']:,}", f"{part['bytes'] / 1e6:,.1f}")
         for split, part in summary["splits"].items()
     ]
     seconds, read = summary["seconds"], summary["rows_read"]
@@ -84,7 +90,9 @@ def text(summary: Mapping) -> str:
     rejected = "".join(f"\n  {count:,} × {reason}" for reason, count in summary["rejected_reasons"].items())
     return "\n".join(
         [
-            *terminal.aligned([("split", what, "shards", "MB"), *rows], numbers=range(1, 4)),
+            *terminal.aligned(
+                [("split", what, *texts, "shards", "MB"), *rows], numbers=range(1, 4 + len(texts))
+            ),
             f"{read:,} rows read, {summary['rows_written']:,} written{in_groups}, "
             f"{summary['rows_rejected']:,} rejected{rejected}",
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
@@ -96,6 +104,43 @@ def text(summary: Mapping) -> str:
             f"dataset {summary['directory']}",
         ]
     )
+
+
+def _is_of_texts(summary: Mapping) -> bool:
+    return any("tokens" in part for part in summary["splits"].values())
+
+
+def _of_texts(part: Mapping) -> tuple[str, ...]:
+    """Documents, tokens and the share of padding of a split; empty where rows are no texts."""
+    if "tokens" not in part:
+        return ()
+    padding = 1 - part["tokens"] / part["places"] if part["places"] else 0.0
+    return f"{part['documents']:,}", f"{part['tokens']:,}", f"{padding:.1%}"
+
+
+def _other_shares(published: Published) -> Iterator[str]:
+    """Yields a line for each split that got another share than was asked, by more than a third of it."""
+    by_split = {split: published.manifest.rows(split) for split in published.fractions}
+    total = sum(by_split.values())
+    for split, asked in published.fractions.items():
+        found = by_split[split] / total if total else asked
+        if by_split[split] and abs(found - asked) > asked / 3:
+            yield (
+                f"split '{split}' has {found:.1%} of the rows, asked was {asked:.1%}: "
+                f"{_counted(published, split)}. What stays together is few: give the split an input of its "
+                f"own, --input={split}=PATH, or take more data."
+            )
+
+
+def _counted(published: Published, split: str) -> str:
+    """Formats the number of documents, groups or rows of a split, out of all."""
+    if published.texts:
+        numbers = {name: published.texts.get(name, {}).get("documents", 0) for name in published.fractions}
+        what = "documents"
+    else:
+        numbers = {name: published.manifest.rows(name) for name in published.fractions}
+        what = "groups" if published.are_groups else "rows"
+    return f"{numbers[split]:,} of {sum(numbers.values()):,} {what}"
 
 
 def _no_rows(split: str) -> str:

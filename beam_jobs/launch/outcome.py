@@ -45,7 +45,7 @@ class Outcome:
     statistics: Mapping[str, bytes]
     # Number of lines by the name of the input split, for splits that are a part of a file.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    # The number of rows that deserve a remark, by `note`.
+    # By `note`: the number of rows that deserve a remark, and sums of `RawRows.counts`.
     noted: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
@@ -54,7 +54,18 @@ class Outcome:
         found: dict[str, dict[str, int]] = {kind: {} for kind in NOTES}
         for key, rows in self.noted.items():
             kind, _, feature = key.partition(_OF)
-            found[kind][feature] = rows
+            if kind in found:
+                found[kind][feature] = rows
+        return found
+
+    @property
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """The sums of `RawRows.counts` by split, such as {"train": {"documents": 3, "tokens": 90}}."""
+        found: dict[str, dict[str, int]] = {}
+        for key, total in self.noted.items():
+            name, _, split = key.partition(_OF)
+            if name not in NOTES:
+                found.setdefault(split, {})[name] = total
         return found
 
     @property
@@ -82,7 +93,9 @@ _OF = " of "
 
 
 def note(kind: str, feature: str) -> str:
-    """Returns the key under which rows with such a remark are counted; `kind` is one of NOTES."""
+    """Returns the key under which rows with such a remark are counted; `kind` is one of NOTES, or a name of
+    `RawRows.counts` beside a split.
+    """
     return f"{kind}{_OF}{feature}"
 
 

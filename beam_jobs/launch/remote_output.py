@@ -14,7 +14,6 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.launch.claims import CLAIM_MARK, TEMPORARY, already_published, check_ours, leftovers_in_order
 from beam_jobs.sources import files
-from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
 
 
@@ -50,7 +49,7 @@ class RemoteDestination:
 @contextlib.contextmanager
 def claimed(output: str) -> Iterator[RemoteDestination]:
     """Claims as `destination.claimed` does; raises InputError also if Beam does not reach `output`."""
-    _check_reachable(output)
+    files.check_reachable(output, thing=f"--output={output}")
     _check_unpublished(output)
     _clear(output)
     shared = FileSystems.join(output, TEMPORARY, uuid.uuid4().hex)
@@ -79,18 +78,6 @@ def _make_marked(directory: str, *, mark: str) -> None:
     files.write_bytes(mark, b"")
     if not has_directories:
         files.write_bytes(directory, b"")
-
-
-def _check_reachable(output: str) -> None:
-    try:
-        FileSystems.get_filesystem(output)
-    except ValueError as error:  # no such file system, or a package that it needs is not installed
-        raise InputError(
-            f"--output={output}",
-            received=str(error),
-            expected="a local directory, or a location that Beam reaches",
-            action="For gs://: pip install -r requirements/gcp.txt.",
-        ) from None
 
 
 def _check_unpublished(output: str) -> None:

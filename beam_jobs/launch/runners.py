@@ -111,7 +111,7 @@ def _check_dataflow(options: PipelineOptions) -> None:
             "--runner=DataflowRunner",
             received=str(error),
             expected="Beam with what it needs for Google Cloud",
-            action="pip install --require-hashes -r requirements/gcp.txt",
+            action="Install it: pip install -r requirements/gcp.txt, or 'penstock[gcp]'.",
         ) from None
 
 

@@ -140,7 +140,7 @@ def _propose_multilabel(profile: ColumnProfile) -> Label:
         )
     if others or not 2 <= len(names) <= _CLASSES or (profile.holds_lists and profile.items == "numbers"):
         number = f"{len(names):,}{' or more' * bool(others)}"
-        of_lists = f"{_counted(profile, set())}, {number} of them different"
+        of_lists = f"{_without_single_values(profile)}, {number} of them different"
         received = of_lists if profile.holds_lists else _counted(profile, {*names})
         raise _unsuitable(profile, flag, received, f"lists of 2 to {_CLASSES:,} classes")
     aliases = spelling_aliases(names)
@@ -330,7 +330,7 @@ def _task(profile: ColumnProfile, values: set[str], requested: str | None) -> st
     rules = LABEL_TASKS[task]
     if not rules.classes[-1]:
         if not profile.numbers:
-            raise _unsuitable(profile, f"--task={task}", _words(profile), "numbers to predict")
+            raise _unsuitable(profile, f"--task={requested}", _words(profile), "numbers to predict")
     elif len(values) not in rules.classes:
         raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), rules.expected)
     elif profile.others or (not requested and len(values) > _CLASSES):
@@ -350,8 +350,8 @@ def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
 
 def _counted(profile: ColumnProfile, values: set[str]) -> str:
     """Describes the column by its values and its number of rows, because the rows may be too few."""
-    if profile.holds_lists:
-        return f"lists of up to {max(profile.lengths):,} values"
+    if profile.holds_lists or not values:
+        return _without_single_values(profile)
     if len(values) == 1:
         return (
             f"one value, {excerpt(*values)!r}, in all {profile.rows - profile.missing:,} rows that have any"
@@ -360,8 +360,17 @@ def _counted(profile: ColumnProfile, values: set[str]) -> str:
 
 
 def _words(profile: ColumnProfile) -> str:
-    words = [repr(excerpt(value)) for value in profile.values if not is_number(value)]
-    return f"{len(profile.values):,} different values such as {', '.join(words[:3]) or 'none'}"
+    """Describes the column by some of its values, those first that are no numbers."""
+    if profile.holds_lists or not profile.values:
+        return _without_single_values(profile)
+    some = [repr(excerpt(value)) for value in sorted(profile.values, key=is_number)[:3]]
+    return f"{len(profile.values):,} different values such as {', '.join(some)}"
+
+
+def _without_single_values(profile: ColumnProfile) -> str:
+    if profile.holds_lists:
+        return f"lists of up to {max(profile.lengths):,} values"
+    return f"no value in any of {profile.rows:,} rows"
 
 
 def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str) -> InputError:

@@ -47,6 +47,10 @@ def propose_from(
     max_rows: int,
 ) -> Proposal:
     """Reads up to `max_rows` rows or image headers. `name` is by default the name of the first input."""
+    if name:
+        schema_lib.check_name(
+            name, thing="--name", action=f"Write --name={_identifier(name) or 'dataset'}, or leave it out."
+        )
     name = name or _name_from(inputs[0].location)
     if group and isinstance(source, TokenRows | ImageFolders):
         raise InputError(

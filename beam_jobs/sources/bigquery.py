@@ -33,7 +33,7 @@ def _real_client() -> Any:
             "--format=bigquery",
             received="no library 'google-cloud-bigquery-storage'",
             expected="that library, which is not installed by default",
-            action="Install requirements/gcp.txt, here and where the workers run.",
+            action="Here and where workers run: pip install -r requirements/gcp.txt, or 'penstock[gcp]'.",
         ) from None
     return bigquery_storage.BigQueryReadClient()
 
@@ -77,7 +77,7 @@ def _streams(client: Any, given: Input) -> Iterator[InputSplit]:
     except Exception as error:  # google.api_core, whose errors they are, is optional
         raise _error(given, f"a refusal of the service ({' '.join(str(error).split())[:200]})") from None
     if not session.streams:
-        raise _error(given, "a table without rows")
+        raise _error(given, "a table without rows", action="Name another table, or fill this one.")
     each = -(-session.estimated_total_bytes_scanned // len(session.streams))
     for stream in session.streams:
         yield InputSplit(
@@ -90,10 +90,15 @@ def _streams(client: Any, given: Input) -> Iterator[InputSplit]:
         )
 
 
-def _error(given: Input, received: str) -> InputError:
+def _error(
+    given: Input,
+    received: str,
+    *,
+    action: str = "Correct the name, or log in with `gcloud auth application-default login`.",
+) -> InputError:
     return InputError(
         f"--input={given.location}",
         received=received,
         expected="bigquery:PROJECT.DATASET.TABLE, a table that you may read",
-        action="Correct the name, or log in with `gcloud auth application-default login`.",
+        action=action,
     )

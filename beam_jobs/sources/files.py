@@ -72,6 +72,7 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
     in all of its folders.
     """
     location = given.location.rstrip("/") if len(given.location) > 1 else given.location
+    check_reachable(location, thing=f"--input={location}")
     # A name may hold characters of a glob: so a directory or file of exactly this name comes first.
     if os.path.isdir(location) or not (_is_glob(location) or FileSystems.exists(location)):  # noqa: PTH112
         folder = FileSystems.join(location, "")
@@ -115,6 +116,19 @@ def ranges(size: int, split_bytes: int) -> list[tuple[int, int]]:
     """Returns [start, end) of parts of nearly equal size, at most about `split_bytes`."""
     parts = max(1, -(-size // split_bytes))
     return [(size * part // parts, size * (part + 1) // parts) for part in range(parts)]
+
+
+def check_reachable(location: str, *, thing: str) -> None:
+    """Raises InputError where Beam has no file system for the location, or lacks a package for it."""
+    try:
+        FileSystems.get_filesystem(location)
+    except ValueError as error:
+        raise InputError(
+            thing,
+            received=str(error),
+            expected="a local path, or a location that Beam reaches",
+            action="For gs://: pip install -r requirements/gcp.txt, or 'penstock[gcp]'.",
+        ) from None
 
 
 def is_compressed(path: str) -> bool:

@@ -53,9 +53,15 @@ _PACKING = flags.DEFINE_enum(
     "packing",
     "packed",
     PACKINGS,
-    "packed: documents fill each row. document: a row holds one document, cut or padded.",
+    "packed: documents fill each row. document: a row holds one document, cut or padded. infer_schema notes "
+    "it in the schema.",
 )
-_TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: the column that --tokenizer reads.")
+_TEXT_COLUMN = flags.DEFINE_string(
+    "text_column",
+    "text",
+    "COLUMN: the column that --tokenizer reads; that of text files is called text. infer_schema notes it in "
+    "the schema.",
+)
 
 
 def settings_of(source: Source, inputs: Sequence[Input]) -> dict[str, Any]:
@@ -64,7 +70,9 @@ def settings_of(source: Source, inputs: Sequence[Input]) -> dict[str, Any]:
     """
     plain = source.source if isinstance(source, TokenRows | WithPathRoots) else source
     said = {"format": _FORMAT.value} if _FORMAT.value and not formats.do_names_tell(inputs) else {}
-    return said | formats.settings_of(plain)
+    of_tokens = _REMEMBERED_OF_TOKENS if isinstance(source, TokenRows) else ()
+    text = {flag.name: flag.value for flag in of_tokens if flag.value != flag.default}
+    return said | formats.settings_of(plain) | text
 
 
 def format_settings(settings: Mapping[str, Any]) -> str:
@@ -95,6 +103,7 @@ def _is_possible(option: Option, value: object) -> bool:
 
 RAW_DATA = (_FORMAT, *_OPTIONS, _PATH_ROOT)
 TOKENS = (_TOKENIZER, _SEQUENCE_LENGTH, _PACKING, _TEXT_COLUMN)
+_REMEMBERED_OF_TOKENS = (_PACKING, _TEXT_COLUMN)  # what a schema notes beside the options of the format
 
 
 def source_of(
@@ -105,7 +114,7 @@ def source_of(
     With `guess`, it also takes from the files what is not certain. Raises InputError.
     """
     raw_format = _FORMAT.value or format_of(inputs, remembered=(remembered or {}).get("format"))
-    given = {flag.name: flag.value for flag in _OPTIONS if flag.value}
+    given = {flag.name: flag.value for flag in _OPTIONS if _is_given(flag)}
     known = _known(raw_format, remembered or {})
     values = known | given
     if find := FORMATS[raw_format].find:
@@ -113,13 +122,35 @@ def source_of(
     source = open_source(raw_format, values)
     if _TOKENIZER.value is None:
         return _with_path_roots(source)
+    text = _text_settings(remembered or {})
     return TokenRows(
         source=source,
         tokenizer=open_tokenizer(_TOKENIZER.value, read=read_bytes),
-        column=_TEXT_COLUMN.value,
+        column=text[_TEXT_COLUMN.name],
         length=_SEQUENCE_LENGTH.value,
-        packing=_PACKING.value,
+        packing=text[_PACKING.name],
     )
+
+
+def _is_given(flag: flags.FlagHolder) -> bool:
+    """Returns whether a flag has a value that is more than its default."""
+    return bool(flag.value) and (bool(flag.present) or flag.value != flag.default)
+
+
+def _text_settings(remembered: Mapping[str, Any]) -> dict[str, str]:
+    """The values of `_REMEMBERED_OF_TOKENS`: of the flags, else what a schema remembers; raises
+    InputError.
+    """
+    found = {
+        flag.name: flag.value if _is_given(flag) else remembered.get(flag.name, flag.default)
+        for flag in _REMEMBERED_OF_TOKENS
+    }
+    packing, column = found[_PACKING.name], found[_TEXT_COLUMN.name]
+    if packing not in PACKINGS:
+        raise schema_error(f"raw_files, field '{_PACKING.name}'", repr(packing), f"one of {PACKINGS}")
+    if not isinstance(column, str):
+        raise schema_error(f"raw_files, field '{_TEXT_COLUMN.name}'", repr(column), "the name of a column")
+    return found
 
 
 def check_tokenizer(source: Source, schema: Schema) -> None:

@@ -125,7 +125,8 @@ FORMATS: Mapping[str, Format] = {
                 flag="text_unit",
                 field="unit",
                 default="line",
-                help="The unit of a text file that becomes a row; a document is a whole file.",
+                help="The unit of a text file that becomes a row; a document is a whole file. infer_schema "
+                "notes it in the schema.",
                 choices=UNITS,
             ),
         ),

@@ -280,6 +280,8 @@ class RawRows:
     rejected: tuple[Rejection, ...] = ()
     doubtful: tuple[Rejection, ...] = ()  # rows among `columns` that look wrong
     spans: Mapping[int, int] = dataclasses.field(default_factory=dict)  # row number → lines, if several
+    # What each row holds of a text, int64 [rows] by name, such as tokens; the summary has their sums.
+    counts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     sparse: bool = False  # rows name their columns: a column that no row names is missing in all rows
     undecoded: bool = False  # binary cells are text, not an image's own bytes
     directory: str = ""  # the directory from which relative paths in cells start

@@ -30,25 +30,26 @@ from pipeline.data.schema.schema import SEGMENTS
 
 @dataclasses.dataclass(frozen=True)
 class PackedRows:
-    """`tokens`, `segments`: int32 [rows, length]; `first`: int32 [rows], the document in which a row
-    begins.
+    """`tokens`, `segments`: int32 [rows, length]; `first`, `begun`: int32 [rows], the document in which a row
+    begins, and how many documents begin in the row.
     """
 
     tokens: np.ndarray
     segments: np.ndarray
     first: np.ndarray
+    begun: np.ndarray
 
     def parts(self, rows: int) -> Iterator["PackedRows"]:
         """The same rows, at most `rows` at once; one part without rows if there are none."""
         for start in range(0, max(1, len(self.tokens)), rows):
             some = slice(start, start + rows)
-            yield PackedRows(self.tokens[some], self.segments[some], self.first[some])
+            yield PackedRows(self.tokens[some], self.segments[some], self.first[some], self.begun[some])
 
 
 def packed(documents: Sequence[np.ndarray], length: int) -> PackedRows:
     """Packs `documents`, int32 [tokens] each, one after the other; only the last row is padded."""
-    sizes = [len(document) for document in documents]
-    total = sum(sizes)
+    sizes = np.array([len(document) for document in documents], np.int64)
+    total = int(sizes.sum())
     rows = -(-total // length)
     tokens = np.full(rows * length, PADDING, np.int32)
     document_of = np.full(rows * length, -1, np.int32)
@@ -57,11 +58,13 @@ def packed(documents: Sequence[np.ndarray], length: int) -> PackedRows:
         document_of[:total] = np.repeat(np.arange(len(documents), dtype=np.int32), sizes)
     first = document_of[::length].copy()
     # Documents without tokens must not leave gaps between the numbers.
-    rank = np.cumsum(np.array(sizes) > 0, dtype=np.int32)
+    rank = np.cumsum(sizes > 0, dtype=np.int32)
     segments = rank[document_of].reshape(rows, length)
     segments -= rank[first][:, np.newaxis] - 1
     segments.ravel()[total:] = 0
-    return PackedRows(tokens.reshape(rows, length), segments, first)
+    starts = (np.cumsum(sizes) - sizes)[sizes > 0]
+    begun = np.bincount(starts // length, minlength=rows).astype(np.int32)
+    return PackedRows(tokens.reshape(rows, length), segments, first, begun)
 
 
 def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
@@ -72,7 +75,7 @@ def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
         kept = document[:length]
         tokens[row, : len(kept)] = kept
         segments[row, : len(kept)] = 1
-    return PackedRows(tokens, segments, np.arange(len(documents), dtype=np.int32))
+    return PackedRows(tokens, segments, np.arange(len(documents), dtype=np.int32), segments[:, 0].copy())
 
 
 # --- Texts in parts of a few MiB, so that a long text takes no more memory than many short ones.
@@ -225,6 +228,8 @@ class TokenRows:
         rows = (packed if self.packing == "packed" else one_a_row)(waiting.documents, self.length)
         if self.packing == "packed" and not waiting.pack:
             waiting.pack = hashlib.blake2b(rows.tokens.tobytes(), digest_size=16).digest()
+        if waiting.continues and len(rows.begun):
+            rows.begun[0] -= 1  # the first of these documents began in the rows before
         places = np.array(waiting.places, np.int64).reshape(-1, 2)
         for part in rows.parts(max(1, _TOKENS_AT_ONCE // self.length)):
             files, numbers = places[part.first].T
@@ -237,6 +242,11 @@ class TokenRows:
                 files=files,
                 ids=pa.array([row.tobytes() for row in part.tokens], pa.binary()),
                 groups=pa.array([waiting.pack] * len(part.tokens), pa.binary()) if waiting.pack else None,
+                counts={
+                    "documents": part.begun,
+                    "tokens": np.count_nonzero(part.segments, axis=1),
+                    "places": np.full(len(part.tokens), self.length),
+                },
                 rejected=rejected,
             )
 
@@ -261,14 +271,15 @@ def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
 class _Waiting:
     """Documents that wait for the rows of their pack; the last one may be `open`: more of it follows.
 
-    `places` holds the file and row of each document; `pack` is the id of a pack that has rows already.
+    `places` holds the file and row of each document; `pack` is the id of a pack that has rows already, which
+    the first document `continues`.
     """
 
     def __init__(
         self, *, pack: bytes = b"", tail: np.ndarray | None = None, places: Sequence[tuple[int, int]] = ()
     ) -> None:
         self.documents: list[np.ndarray] = [] if tail is None else [tail]
-        self.is_open = tail is not None
+        self.is_open = self.continues = tail is not None
         self.tokens = sum(map(len, self.documents))
         self.places = list(places)
         self.pack = pack

@@ -16,7 +16,8 @@ class Accelerator:
     Attributes:
       pattern: fits the name that a driver or a machine gives it; the first one in the table that fits counts.
       teraflops: peak of bfloat16, or of float16 where it has no bfloat16, in 10¹² a second.
-      memory_gb: size of the memory, in 10⁹ bytes.
+      memory_gb: size of the memory, in 10⁹ bytes; of a TPU, what its compiler (libtpu 0.0.42.1) leaves to a
+        program.
       gb_per_s: speed of the memory, in 10⁹ bytes.
       source: document and its date.
       target: what `pipeline.preflight --target` calls it; empty: it takes none such.
@@ -65,13 +66,13 @@ def _nvidia(
     )
 
 
-def _tpu(generation: str, pattern: str, teraflops: float, memory_gb: float, gb_per_s: float, **more):
+def _tpu(generation: str, pattern: str, teraflops: float, memory_gib: float, gb_per_s: float, **more):
     return Accelerator(
         name=f"TPU {generation}",
         pattern=pattern,
         source=_GOOGLE.format(generation),
         teraflops=teraflops,
-        memory_gb=memory_gb,
+        memory_gb=memory_gib * 2**30 / 1e9,
         gb_per_s=gb_per_s,
         target=generation,
         **{"lanes": 128, **more},
@@ -90,10 +91,10 @@ ACCELERATORS = (
     _nvidia("T4 (float16)", r"T4\b", "T4 2019", 65, 16, 320, target="t4", has_bfloat16=False),
     _nvidia("V100 PCIe (float16)", "V100.*PCIE", "V100 2020", 112, 32, 900, has_bfloat16=False),
     _nvidia("V100 SXM2 (float16)", "V100", "V100 2020", 125, 32, 900, target="v100", has_bfloat16=False),
-    _tpu("v4", r"^v4-", 275, 32, 1200, clock_ghz=1.05, axes=3),
-    _tpu("v5e", r"^v5(e|litepod)-", 197, 16, 819, clock_ghz=1.5),
-    _tpu("v5p", r"^v5p-", 459, 95, 2765, clock_ghz=1.75, axes=3),
-    _tpu("v6e", r"^v6e-", 918, 32, 1638, clock_ghz=1.75, lanes=256),
+    _tpu("v4", r"^v4-", 275, 30.75, 1200, clock_ghz=1.05, axes=3),
+    _tpu("v5e", r"^v5(e|litepod)-", 197, 15.75, 819, clock_ghz=1.5),
+    _tpu("v5p", r"^v5p-", 459, 95.74, 2765, clock_ghz=1.75, axes=3),
+    _tpu("v6e", r"^v6e-", 918, 31.25, 1638, clock_ghz=1.75, lanes=256),
     # A chip is two devices: 2,307 TFLOP/s, 192 GB and 7,400 GB/s together.
     _tpu("tpu7x", r"^(tpu)?7x", 1153.5, 94.75, 3700, lanes=256, devices_a_chip=2, axes=3),
 )

@@ -150,6 +150,16 @@ def not_as_written(
     return InputError(f"file {path}", received=received, expected=expected, action=action)
 
 
+def not_as_needed(path: pathlib.Path, received: str) -> InputError:
+    """Returns the error for a damaged file of a training run that cannot go on without it."""
+    return InputError(
+        f"file {path}",
+        received=received,
+        expected="what the training run wrote there",
+        action="Restore the file from a copy, or train in an empty --workdir.",
+    )
+
+
 def _document(path: pathlib.Path, number: int, line: bytes, checked: Checked, without: str) -> dict:
     try:
         return checked(json.loads(line))

@@ -33,9 +33,7 @@ def get_config() -> base.Config:
         "dropout": 0.0,
     }
     config.train.epochs = 1.5
-    # Its matrices take Muon's updates, embeddings and scales AdamW's.
-    config.optimizer.name = "muon"
-    config.optimizer.matrices = ("block_*/kernel",)
+    config.optimizer.name = "muon"  # for the kernels of any model; embeddings and scales take AdamW's updates
     config.optimizer.learning_rate = 1e-2
     config.optimizer.schedule = "linear"
     config.optimizer.warmup_part = 0.05

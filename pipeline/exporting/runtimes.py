@@ -93,7 +93,7 @@ def require(formats: Sequence[str], *, setting: str) -> None:
                 f"{setting} {each!r}",
                 received=f"a Python environment without {', '.join(absent)}",
                 expected=f"what converts to {RUNTIMES[each].name} and runs it",
-                action="Install it: pip install -r requirements/export.txt",
+                action="Install them: pip install -r requirements/export.txt, or 'penstock[export]'.",
             )
 
 

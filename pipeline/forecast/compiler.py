@@ -34,7 +34,7 @@ from pipeline.base.errors import InputError
 
 FITS, TOO_LARGE, FAILED, TIMED_OUT, ENDED = "fits", "too large", "failed", "timed out", "ended"
 _PACKAGES = ("jax", "libtpu")
-_ANSWERS = 2  # form of what is kept in a cache
+_ANSWERS = 3  # form of what is kept in a cache
 # libtpu looks for the machine that it runs on; these tell it that there is none.
 _ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
@@ -193,7 +193,8 @@ def _executable(program: bytes, topology: str, replicas: int):
     mlir, client = import_module("jax._src.interpreters.mlir"), import_module("jax._src.lib").xla_client
     topologies = import_module("jax.experimental.topologies")
     convert, ir = import_module("jaxlib._jax").mlir.hlo_to_stablehlo, import_module("jaxlib.mlir.ir")
-    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices[:replicas]
+    described = topologies.get_topology_desc(platform="tpu", topology_name=topology, **_layout(topology))
+    devices = described.devices[:replicas]
     options = client.CompileOptions()
     options.num_replicas = options.executable_build_options.num_replicas = replicas
     options.device_assignment = client.DeviceAssignment.create(np.array([[each.id] for each in devices]))
@@ -207,16 +208,33 @@ def _executable(program: bytes, topology: str, replicas: int):
         )
 
 
+def _layout(topology: str) -> dict[str, object]:
+    """What libtpu must be told of a topology beside its name.
+
+    It takes hosts for 2x2 chips unless it hears otherwise, so that a slice of one chip would be none. The two
+    cores of a v4 are one device on Cloud TPUs, with all memory of the chip ("megacore").
+    """
+    generation, _, shape = topology.partition(":")
+    one_chip = {"chips_per_host_bounds": (1, 1, 1)} if set(shape.split("x")) == {"1"} else {}
+    return one_chip | ({"chip_config_name": "megacore"} if generation == "v4" else {})
+
+
 def _prepare(module, ir) -> None:
-    """Writes TensorFlow's donations as jax writes them, and leaves out copies that jaxlib does not know."""
-    copies = []
+    """Writes donations as jax does, leaves out copies that jaxlib does not know, and has the TPU draw random
+    numbers.
+    """
+    copies, draws = [], []
 
     def collect(operation):
         if operation.name == "mhlo.copy":
             copies.append(operation)
+        if operation.name == "stablehlo.rng_bit_generator":
+            draws.append(operation.operation)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(collect)
+    for draw in draws:
+        _draw_as_tpu(draw, ir)
     for copy in copies:
         copy.results[0].replace_all_uses_with(copy.operands[0])
         copy.operation.erase()
@@ -232,6 +250,28 @@ def _prepare(module, ir) -> None:
             del attributes[name]
     if "mhlo.use_auto_spmd_partitioning" in attributes:
         del attributes["mhlo.use_auto_spmd_partitioning"]
+
+
+def _draw_as_tpu(draw, ir) -> None:
+    """Takes a TPU's own generator of random numbers.
+
+    TensorFlow lowers for a processor, where it chooses Philox. For a TPU it chooses what the compiler has,
+    whose state is a key and one counter (`DefaultRngAlgForDeviceType` and `GetCounterSize` of its tf2xla).
+    Philox would take most of a step with dropout, and most of its compilation.
+    """
+    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    given, (state, bits) = draw.operands[0], draw.results
+
+    def part(first: int, end: int):
+        return hlo.slice(given, *(ir.DenseI64ArrayAttr.get([each]) for each in (first, end, 1)))
+
+    with ir.InsertionPoint(draw):
+        key = part(0, 2)
+        own = hlo.RngBitGeneratorOp(key.type, bits.type, hlo.RngAlgorithmAttr.get("DEFAULT"), key)
+        whole = hlo.concatenate([own.results[0], part(2, 3)], 0)  # nothing reads it, but operations name it
+    state.replace_all_uses_with(whole)
+    bits.replace_all_uses_with(own.results[1])
+    draw.erase()
 
 
 def _donate(module, outputs: Mapping[int, int], ir) -> None:

@@ -55,9 +55,10 @@ def section(forecast: Forecast) -> Section:
     )
 
 
-def as_json(forecasts: Sequence[Forecast], plan: Mapping) -> dict:
+def as_json(forecasts: Sequence[Forecast], rehearsal: Stage | None, plan: Mapping) -> dict:
     return {
         "note": ESTIMATE,
+        "rehearsal": _stage(rehearsal) if rehearsal else None,
         "plan": plan,
         "targets": [
             {
@@ -69,15 +70,17 @@ def as_json(forecasts: Sequence[Forecast], plan: Mapping) -> dict:
                 "flops": each.flops,
                 "seconds": [each.band.low, each.band.high] if each.band else None,
                 "largest_batch_of_a_device": each.largest_batch or None,
-                "stages": [
-                    {"name": stage.name, "verdict": stage.verdict, "findings": list(map(str, stage.findings))}
-                    for stage in each.stages
-                ],
+                "stages": list(map(_stage, each.stages)),
                 "cycles": dict(by_layer(each, most=_LAYERS)),
             }
             for each in forecasts
         ],
     }
+
+
+def _stage(stage: Stage) -> dict[str, object]:
+    findings = list(map(str, stage.findings))
+    return {"name": stage.name, "good": stage.is_good, "verdict": stage.verdict, "findings": findings}
 
 
 def _lines(stages: Sequence[Stage]) -> Iterator[object]:

@@ -6,8 +6,10 @@ two, and neither knows the feed.
 """
 
 import dataclasses
+import itertools
+import math
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -30,6 +32,7 @@ _RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and
 _LARGEST = 1 << 20  # examples of a device, in a search
 _SHORTEST = 1e-5  # seconds of products that say something of a GPU's step: starting one kernel takes as long
 _GRAIN = 8  # a search looks at multiples of it
+_FULL = 1.0 + 1e-9  # share of memory of what does not fit by a hair
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,20 +159,19 @@ def forecast(
     verdict = f"a program of {formats.size(len(program.content))}"
     lowered = Stage(name="lowering", verdict=verdict, is_good=None if said else True, findings=said)
     compiled = compiled_for(program.content)
-    known = {batch: compiled.verdict == FITS}
+    available = compiled.limit_bytes or target.accelerator.memory_gb * 1e9
 
-    def fits(examples: int) -> bool:
-        if examples not in known:
-            found = compiled_for(weighed.program(examples).content)
-            if found.verdict not in (FITS, TOO_LARGE):
-                raise _no_answer(examples, found)
-            known[examples] = found.verdict == FITS
-        return known[examples]
+    def share(examples: int) -> float:
+        found = compiled if examples == batch else compiled_for(weighed.program(examples).content)
+        if found.verdict not in (FITS, TOO_LARGE):
+            raise _no_answer(examples, found)
+        if found.verdict == FITS:
+            return min(1.0, found.peak_bytes / available)
+        return max(_FULL, found.peak_bytes / available) if found.peak_bytes else math.inf
 
     largest = 0
     if searches and compiled.verdict in (FITS, TOO_LARGE):
-        largest = largest_batch(batch, fits)
-    available = compiled.limit_bytes or target.accelerator.memory_gb * 1e9
+        largest = largest_batch(batch, share, empty=weighed.kept / available)
     done = (noted, lowered, _compilation(weighed, compiled, batch=batch))
     if of_slice is not None and compiled.verdict == FITS:
         divided = of_slice()
@@ -197,28 +199,43 @@ def _no_answer(examples: int, found: Compiled) -> InputError:
     )
 
 
-def largest_batch(first: int, fits: Callable[[int], bool]) -> int:
+def largest_batch(first: int, share: Callable[[int], float], *, empty: float = 0.0) -> int:
     """The largest batch of a device that fits, where one step more does not; 0 if not even 8 do.
 
-    It doubles from `first` on, or halves, and then bisects between the last that fits and the first that
-    does not. A step is a multiple of 8, and at most a sixteenth of the batch.
+    Memory grows nearly in a line with the batch. So two guesses follow that line, then comes the batch beside
+    the last guess, and, if that was no end, the middle of what is left; and so on. A step is a multiple of 8,
+    and at most a sixteenth of the batch.
+
+    Args:
+      first: a batch to begin with.
+      share: part of the memory that a batch takes; above 1: it does not fit; infinite: nobody knows how much.
+      empty: part of the memory that no example takes.
     """
-    low, high = 0, max(_GRAIN, first - first % _GRAIN)
-    while fits(high):
-        low, high = high, 2 * high
-        if low >= _LARGEST:
+    shares = {0: empty}
+    low, high, at = 0, 2 * _LARGEST, max(_GRAIN, first - first % _GRAIN)
+    order = itertools.cycle(("line", "line", "beside", "middle"))
+    while True:
+        shares[at] = share(at)
+        low, high = (at, high) if shares[at] <= 1.0 else (low, at)
+        if high - low <= step_of(low) or low >= _LARGEST:
             return low
-    while not low and high > _GRAIN:
-        half = max(_GRAIN, high // 2 - high // 2 % _GRAIN)
-        if fits(half):
-            low = half
-        else:
-            high = half
-    while low and high - low > step_of(low):
-        middle = (low + high) // 2
-        middle -= middle % _GRAIN
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        middle = 2 * low if low and high > _LARGEST else (low + high) // 2
+        beside = low + step_of(low) if at == low else high - step_of(low)
+        kind, full = next(order), _where_full(shares)
+        at = {"line": full, "beside": beside}.get(kind, middle) if full else middle
+        at = min(max(at - at % _GRAIN, low + _GRAIN), high - _GRAIN)
+
+
+def _where_full(shares: Mapping[int, float]) -> int:
+    """Where a line through the two shares that are nearest to 1 reaches it; 0 where it does not rise."""
+    known = sorted(
+        (each for each in shares if shares[each] < math.inf), key=lambda each: abs(shares[each] - 1)
+    )
+    if len(known) < 2:
+        return 0
+    one, other = sorted(known[:2])
+    slope = (shares[other] - shares[one]) / (other - one)
+    return round(one + (1.0 - shares[one]) / slope) if slope > 0 else 0
 
 
 def step_of(batch: int) -> int:

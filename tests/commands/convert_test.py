@@ -285,7 +285,7 @@ def test_an_output_that_exists_is_refused_and_kept(convert_people: Convert, peop
         ("--runner=Imaginary", "--runner: received Imaginary"),
         ("--runner=DataflowRunner", "received no --project, --region, --temp_location"),
         ("--delimiter=;;", "--delimiter: received"),
-        ("--output=nowhere://bucket/out", "expected a local directory, or a location that Beam reaches"),
+        ("--output=nowhere://bucket/out", "expected a local path, or a location that Beam reaches"),
         (
             "--json=nowhere/summary.json",
             "--json=nowhere/summary.json: received a directory that does not exist",

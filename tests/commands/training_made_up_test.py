@@ -116,7 +116,7 @@ def test_an_unknown_model_names_the_table_of_models():
 
 
 def test_a_model_that_asks_for_more_than_there_is_names_it(both):
-    with pytest.raises(InputError, match=r"of 'linear'.*a value of slope, which ModelInputs does not hold"):
+    with pytest.raises(InputError, match=r"of 'linear': received no value of slope; expected .* outputs=1"):
         build(name="linear")
 
 

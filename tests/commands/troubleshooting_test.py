@@ -1,5 +1,7 @@
 """What docs/troubleshooting.md says of the usual situations: its words come, and its way out leads on."""
 
+import gzip
+import json
 import os
 import pathlib
 import random
@@ -15,6 +17,8 @@ CONFIG = "--config=pipeline/configs/tabular.py --config.train.steps=20 --nobasel
 TRAIN = f"pipeline.train {CONFIG} --dataset={{}}/shop/1"
 MODEL = "import keras\ndef build(numeric, outputs):\n    x = keras.Input((numeric,), name='numeric')\n"
 MODEL += "    return keras.Model({'numeric': x}, keras.layers.Dense(outputs, dtype='float32')(x))\n"
+
+INFER = "beam_jobs.infer_schema --output={}/new.json"
 
 # The words of the page; what brings them up; the way out. {} is a folder for all commands of a case.
 SITUATIONS = {
@@ -59,6 +63,97 @@ SITUATIONS = {
         f"{TRAIN} --workdir={{}}/run --config.model.name=mine:build",
         f"{TRAIN} --workdir={{}}/run --config.model.name=mine:build PYTHONPATH={{}}/code",
     ),
+    # From here on messages that were drawn by seed from all that the code can raise.
+    "a group without a label": (
+        "--group=…: received --label=none, --ignore=none",
+        f"{INFER} --input={{}}/tags.jsonl --group=query",
+        f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance --ignore=tags",
+    ),
+    "lists in a group": (
+        "schema feature '…': received a feature of kind …",
+        f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance",
+        f"{INFER} --input={{}}/tags.jsonl --group=query --label=relevance --ignore=tags",
+    ),
+    "a name in capitals": (
+        "--name: received …",
+        f"{INFER} --input={{}}/shop.csv --label=bought --name=Shop",
+        f"{INFER} --input={{}}/shop.csv --label=bought --name=shop",
+    ),
+    "words as a number": (
+        "--task=regression: received … different values such as …",
+        f"{INFER} --input={{}}/tags.jsonl --label=city --task=regression",
+        f"{INFER} --input={{}}/tags.jsonl --label=city --task=multiclass",
+    ),
+    "no value": (
+        "--task=…: received no value in any of … rows",
+        f"{INFER} --input={{}}/wide.csv --label=extra --task=regression",
+        f"{INFER} --input={{}}/wide.csv --label=age --task=regression",
+    ),
+    "lists": (
+        "--label=…: received lists of up to … values",
+        f"{INFER} --input={{}}/tags.jsonl --label=tags --task=binary",
+        f"{INFER} --input={{}}/tags.jsonl --label=tags --task=multilabel",
+    ),
+    "folders": (
+        "--input=…: received folders alone, such as …",
+        f"{INFER} --input={{}}/up --label=bought",
+        f"{INFER} --input={{}}/up/*/* --label=bought",
+    ),
+    "packed": (
+        "input …: received compressed bytes",
+        f"{INFER} --input={{}}/packed.csv --label=bought",
+        f"{INFER} --input={{}}/packed.csv.gz --label=bought",
+    ),
+    "cut": (
+        "input …: received bytes that do not read (…)",
+        f"{INFER} --input={{}}/cut.csv.gz --label=bought",
+        f"{INFER} --input={{}}/packed.csv.gz --label=bought",
+    ),
+    "an unknown store": (
+        "--input=…: received …",
+        f"{INFER} --input=nowhere://bucket/shop.csv --label=bought",
+        f"{INFER} --input={{}}/shop.csv --label=bought",
+    ),
+    "a new column": (
+        "input …: received column …, which the schema does not know",
+        f"{CONVERT} --input={{}}/wide.csv --output={{}}/wide",
+        "beam_jobs.convert --schema={}/wide.json --input={}/wide.csv --output={}/wide",
+    ),
+    "another delimiter": (
+        "input …: received column …, which the schema does not know",
+        f"{CONVERT} --input={{}}/semicolons.csv --output={{}}/out --delimiter=,",
+        f"{CONVERT} --input={{}}/semicolons.csv --output={{}}/out --delimiter=;",
+    ),
+    "leaks of blocks": (
+        "--severity=leakage=error: received --layout=blocks",
+        f"{CONVERT} --input={{}}/shop.csv --output={{}}/out --layout=blocks --severity=leakage=error",
+        f"{CONVERT} --input={{}}/shop.csv --output={{}}/out --layout=blocks",
+    ),
+    "files of somebody else": (
+        "--output=…: received a directory that holds …",
+        f"{CONVERT} --input={{}}/shop.csv --output={{}}",
+        f"{CONVERT} --input={{}}/shop.csv --output={{}}/shop_again",
+    ),
+    "a dataset in a store": (
+        "dataset …: received no such directory",
+        f"pipeline.train {CONFIG} --dataset=gs://bucket/shop/1 --workdir={{}}/run",
+        f"{TRAIN} --workdir={{}}/run",
+    ),
+    "a key of the input": (
+        "--keys: received '…'",
+        "beam_jobs.predict --model={}/export --input={}/shop.csv --output={}/out --keys=aje",
+        "beam_jobs.predict --model={}/export --input={}/shop.csv --output={}/out --keys=age",
+    ),
+    "a metric": (
+        "--metrics: received …",
+        "pipeline.evaluate --model={}/export --dataset={}/shop/1 --metrics=f11",
+        "pipeline.evaluate --model={}/export --dataset={}/shop/1 --metrics=f1",
+    ),
+    "first weights": (
+        "--config.init.source=…: received no such file or directory",
+        f"{TRAIN} --workdir={{}}/run --config.init.source={{}}/no_run",
+        f"{TRAIN} --workdir={{}}/run --config.init.source={{}}/first",
+    ),
 }
 
 
@@ -73,19 +168,52 @@ def place(tmp_path_factory: pytest.TempPathFactory, warm_python: pathlib.Path) -
     (folder / "ugly.csv").write_text("\n".join(["age,visits,bought", "old,1,no", *lines, ""]))
     (folder / "code").mkdir()
     (folder / "code/mine.py").write_text(MODEL)
-    infer = "beam_jobs.infer_schema --input={}/shop.csv --label=bought --output={}/schema.json"
-    for command in (infer, f"{CONVERT} --input={{}}/shop.csv --output={{}}/shop/1"):
+    write_other_forms(folder, (folder / "shop.csv").read_text())
+    for command in (
+        "beam_jobs.infer_schema --input={}/shop.csv --label=bought --output={}/schema.json",
+        f"{CONVERT} --input={{}}/shop.csv --output={{}}/shop/1",
+        f"{TRAIN} --workdir={{}}/first",
+        "pipeline.export --workdir={}/first --output={}/export",
+    ):
         assert not run(warm_python, command, folder).returncode
+    schema = json.loads((folder / "schema.json").read_text())
+    ignored = {"ignore": {**schema.get("ignore", {}), "extra": "not known then"}}
+    (folder / "wide.json").write_text(json.dumps(schema | ignored))
     return folder
 
 
+def write_other_forms(folder: pathlib.Path, shop: str) -> None:
+    """The shop's rows in other files, and those with a column more, and a table of lists and groups."""
+    wide = shop.replace("\n", ",extra\n", 1).replace("yes\n", "yes,\n").replace("no\n", "no,\n")
+    (folder / "wide.csv").write_text(wide)
+    (folder / "semicolons.csv").write_text(shop.replace(",", ";"))
+    (folder / "up/date").mkdir(parents=True)
+    (folder / "up/date/shop.csv").write_text(shop)
+    packed = gzip.compress(shop.encode())
+    for name, content in {"packed.csv": packed, "packed.csv.gz": packed, "cut.csv.gz": packed[:900]}.items():
+        (folder / name).write_bytes(content)
+    cities = ("Bern", "Oslo", "Rome")
+    rows = [
+        {
+            "query": f"q{number // 6}",
+            "relevance": number % 4,
+            "price": number * 7 % 101,
+            "city": cities[number * 5 % 3],
+            "tags": [*cities[: 1 + number % 2]],
+        }
+        for number in range(600)
+    ]
+    (folder / "tags.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def run(python: pathlib.Path, command: str, folder: pathlib.Path) -> subprocess.CompletedProcess:
-    """Runs `python -m command`; a word NAME=VALUE without dashes is a variable of its environment."""
+    """Runs `python -m command`; a word PYTHONPATH=VALUE is a variable of its environment. Without one, Python
+    starts warm.
+    """
     words = command.replace("{}", str(folder)).split()
     variables = dict(word.split("=", 1) for word in words if word.startswith("PYTHONPATH="))
     flags = [word for word in words if not word.startswith("PYTHONPATH=")]
-    path = os.pathsep.join([str(ROOT), *variables.values()])
-    environment = os.environ | {"PYTHONPATH": path}
+    environment = os.environ | variables
     return subprocess.run(
         [python, "-m", *flags], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )

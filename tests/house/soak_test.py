@@ -18,6 +18,8 @@ from tests.soak import (
     kill_publishing,
     kill_retraining,
     kill_training,
+    preflight_models,
+    processes,
     same_as,
     ugly,
 )
@@ -143,3 +145,27 @@ def test_the_first_position_at_which_two_orders_part():
 )
 def test_one_line_with_a_way_out(lines: list[str], is_answer: bool):
     assert is_one_answer(lines) is is_answer
+
+
+@pytest.mark.parametrize("limits", [(0.1, 1e3), (1e3, 1e-6)], ids=["time", "memory"])
+def test_a_preflight_at_its_limit_ends_with_all_its_processes(tmp_path: pathlib.Path, limits):
+    leader = tmp_path / "leader"
+    command = ["sh", "-c", f"echo $$ > {leader}; (sleep 60) & sleep 60"]
+    seconds, gigabytes = limits
+    ended = preflight_models._ended(
+        command,
+        tmp_path,
+        tmp_path / "report.json",
+        preflight_models.Limits(seconds=seconds, gigabytes=gigabytes),
+    )
+    assert ended.fault.startswith("killed: ")
+    assert processes.alive_after_a_second(int(leader.read_text())) == []
+
+
+def test_a_preflight_that_says_nothing_is_a_fault(tmp_path: pathlib.Path):
+    command, limits = (
+        ["sh", "-c", "echo no such model >&2; exit 2"],
+        preflight_models.Limits(seconds=60, gigabytes=8),
+    )
+    ended = preflight_models._ended(command, tmp_path, tmp_path / "report.json", limits)
+    assert ended.fault == "exit code 2: no such model"

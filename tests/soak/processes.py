@@ -11,7 +11,7 @@ from collections.abc import Sequence
 # Fields of /proc/<pid>/stat after the command's name.
 _STATE, _SESSION, _TIMES = 0, 3, slice(11, 15)  # times: own and of children that have ended
 ANSWERED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a command of ours, in one line
-_TICKS = os.sysconf("SC_CLK_TCK")
+_TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 def catches(pid: int, numbers: Sequence[int]) -> bool:
@@ -28,6 +28,15 @@ def cpu_seconds(leader: int) -> float:
     """Time of the processor that the session has taken so far; of what was killed, that of before counts."""
     stats = _session(leader, after=leader).values()
     return sum(sum(map(int, fields[_TIMES])) for fields in stats) / _TICKS
+
+
+def memory_bytes(leader: int) -> int:
+    """Resident memory of a session's processes; what several map counts for each."""
+    found = 0
+    for pid in _alive(leader):
+        with contextlib.suppress(OSError):  # it has ended
+            found += int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    return found
 
 
 def worker(launcher: int, number: int) -> int | None:

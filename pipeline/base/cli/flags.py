@@ -189,7 +189,7 @@ def local_directory(name: str, value: str) -> pathlib.Path:
             f"--{name}",
             received=value,
             expected="a local directory",
-            action="Publish locally and copy the directory; writing to object stores is not built yet.",
+            action="Name a local directory; copy it from an object store before, or to one afterwards.",
         )
     check_utf8(name, value)
     return absolute(value)

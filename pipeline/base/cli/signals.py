@@ -52,13 +52,13 @@ class Interrupts:
     `timeout` send two, and the clean-up must be able to end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, done: str) -> None:
         self.came = 0  # the number of the signal that came
         self._was_raised = False
         self._anything_to_clean_up = False
         self.is_deferred = False
         self._taken: tuple[int, ...] = ()
-        self._done = _NOTHING_HALF_DONE
+        self._done = done
         # The message for the lost page of a mapped file: see SIGBUS below.
         self.bus_error: Callable[[], tuple[str, int]] | None = None  # returns the line and the exit code
         self._ending = threading.RLock()
@@ -191,16 +191,17 @@ class Interrupts:
             sys.__unraisablehook__(unraisable)
 
 
-def handle_signals(*, addresses: int = 0) -> Interrupts:
+def handle_signals(*, addresses: int = 0, done: str = _NOTHING_HALF_DONE) -> Interrupts:
     """The handler of this process; installs it at the first call.
 
     Args:
       addresses: bytes of address space that the imports and the work need: see `check_address_space`.
+      done: what the line says that ends an interrupted command.
     """
     _open_closed_streams()
     handler = signal.getsignal(signal.SIGINT)
     if not isinstance(handler, Interrupts):
-        handler = Interrupts()
+        handler = Interrupts(done)
         handler.install()
         sys.excepthook = _answer_shortage
     check_address_space(addresses)

@@ -284,7 +284,10 @@ def _no_dataset(directory: pathlib.Path, received: str) -> InputError:
         f"dataset {directory}",
         received=received,
         expected=f"a published dataset, which holds {FILE_NAME}",
-        action="Write one with `python -m beam_jobs.convert`; a run that was cut short publishes none.",
+        # As a path, `gs://bucket` is `gs:/bucket`.
+        action="Copy it from its store to a local directory, and name that."
+        if ":/" in str(directory)
+        else "Write one with `python -m beam_jobs.convert`; a run that was cut short publishes none.",
     )
 
 

@@ -24,9 +24,10 @@ from pipeline.data.reading import retries
 from pipeline.data.schema.feature_types import Image
 
 _LISTED = 10  # records that an error names
+_AGAIN = "then repeat the command: a training run goes on from its last checkpoint."
 _ALL_SOUND_NOW = (
     "All records are sound now, on this host: look at its disk and, with --data_service, at the dataset on "
-    "each service's host; then repeat the command: a training run goes on from its last checkpoint."
+    f"each service's host; {_AGAIN}"
 )
 # In messages of TensorFlow's parser.
 _UNPARSED = re.compile(r"Name: .*, (?:Feature|Key): |Could not parse example")
@@ -94,7 +95,7 @@ def _lost_page(selections: Sequence[Selection]) -> InputError:
         f"a mapped file of dataset {', '.join(str(selection.dataset) for selection in selections)}",
         received="a part that cannot be read any more (SIGBUS)",
         expected="files that stay as they are, on a disk that works",
-        action="Look at the system's log; the same command goes on from the last checkpoint.",
+        action=f"Look at the system's log; {_AGAIN}",
     )
 
 
@@ -208,7 +209,7 @@ def reading_problem(selections: Sequence[Selection], message: str) -> TryAgainEr
         f"dataset file {path}{'' if offset is None else f' at byte {offset:,}'}",
         received=f"{reason or 'an error'}, after {len(files.RETRY_WAITS_S) + 2} tries or more",
         expected="a file that can be read",
-        action="Look after the disk or the network; the same command goes on from the last checkpoint.",
+        action=f"Look after the disk or the network; {_AGAIN}",
     )
 
 

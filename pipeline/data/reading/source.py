@@ -143,11 +143,18 @@ class BatchSource:
     def __post_init__(self) -> None:
         for name in ("size", "hosts", "host"):
             object.__setattr__(self, name, operator.index(getattr(self, name)))
-        if self.size < 1 or not 0 <= self.host < self.hosts or self.size % self.hosts:
+        if self.hosts > 0 and not 0 <= self.host < self.hosts:
+            raise InputError(
+                "host of a source's batches",
+                received=f"{self.host}",
+                expected=f"0 to {self.hosts - 1}: the number of this one of {self.hosts} hosts",
+                action="Hosts are numbered from 0 on: give this one its number.",
+            )
+        if self.size < 1 or self.hosts < 1 or self.size % self.hosts:
             raise InputError(
                 "batches of a source",
-                received=f"size {self.size:,} for host {self.host} of {self.hosts}",
-                expected="a positive multiple of the hosts, which are numbered from 0 on",
+                received=f"size {self.size:,} for {self.hosts} hosts",
+                expected="a positive multiple of the hosts",
                 action="Choose another size, or another number of hosts.",
             )
         if self.size > len(self.rows):

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
@@ -60,10 +60,27 @@ def _typed(thing: str, owner: type, field: str, value: object) -> object:
     members = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value
     right = _is_a(value, wanted) and (not items or all(_is_a(member, items) for member in members))
     if not right:
-        expected = " or ".join(kind.__name__ for kind in wanted)
-        of = f" of {items[0].__name__}" if items else ""
-        raise schema_error(f"{thing}, field '{field}'", repr(value), expected + of)
+        raise schema_error(f"{thing}, field '{field}'", repr(value), _in_words(wanted, items))
     return tuple(value) if isinstance(value, list) else value
+
+
+# What a schema file may hold, in words: one, several.
+_WORDS = {
+    str: ("a text", "texts"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    bool: ("true or false", "true or false"),
+    list: ("a list", "lists"),
+    dict: ("an object", "objects"),
+    types.NoneType: ("null", "null"),
+}
+
+
+def _in_words(wanted: Sequence[type], items: Sequence[type]) -> str:
+    """Formats the types of a value and of its members, such as `a list of texts`."""
+    kinds = [kind for kind in wanted if not (kind is int and float in wanted)]
+    of = f" of {_WORDS[items[0]][1]}" if items else ""
+    return " or ".join(_WORDS[kind][0] for kind in kinds) + of
 
 
 _hints = functools.cache(typing.get_type_hints)

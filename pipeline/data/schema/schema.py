@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from pipeline.base import files
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, unknown_name
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_json import (
     feature_from_json,
@@ -167,6 +167,14 @@ SEGMENTS = "segments"  # the tokens that number the documents of a row from 1; 0
 # TFDS puts the name into file names and splits those at '-'.
 _NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
 
+
+def check_name(name: str, *, thing: str, action: str) -> None:
+    """Raises InputError unless a dataset may have this name."""
+    if not _NAME_PATTERN.fullmatch(name):
+        expected = "lower-case letters, digits and '_', starting with a letter"
+        raise InputError(thing, received=name, expected=expected, action=action)
+
+
 _GROUPED = (Numeric, Categorical, Datetime, Text, Label)  # the types of features that a group may have
 
 F = TypeVar("F", bound=Feature)
@@ -179,8 +187,8 @@ class Schema:
     `ignore` maps each raw column that is left out on purpose to the reason. A raw column that is neither read
     nor ignored is an error. `row_id` names the columns that identify a row for splitting and ordering;
     without it, all columns that the features read do. `split_by` decides the split instead, and leaves the
-    order alone. `raw_files` remembers how raw files are read: values of flags of convert, by name. They
-    change no byte of the records. With a `group`, several rows are one record, and the features are those of
+    order alone. `raw_files` remembers how raw files are read: values of flags of convert, by name; the
+    fingerprint leaves them out. With a `group`, several rows are one record, and the features are those of
     the record, of `group_length` values each; `of_rows` has the features of one row.
     """
 
@@ -194,9 +202,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(map(self._as_in_a_record, self.features)))
-        if not _NAME_PATTERN.fullmatch(self.name):
-            expected = "lower-case letters, digits and '_', starting with a letter"
-            raise schema_error("name", self.name, expected)
+        check_name(self.name, thing="schema name", action="Correct the schema file.")
         names = collections.Counter(feature.name for feature in self.features)
         repeated = sorted(name for name, times in names.items() if times > 1)
         if repeated:
@@ -220,8 +226,13 @@ class Schema:
     def _check_grouped(self) -> None:
         for feature in self.features:
             if type(feature) not in _GROUPED:
-                kinds = "one value a row with a group: " + ", ".join(kind.kind for kind in _GROUPED)
-                raise schema_error(f"feature '{feature.name}'", f"a feature of kind {feature.kind}", kinds)
+                kinds = ", ".join(kind.kind for kind in _GROUPED)
+                raise InputError(
+                    f"schema feature '{feature.name}'",
+                    received=f"a feature of kind {feature.kind}",
+                    expected=f"one value a row with a group: {kinds}",
+                    action=f"Name it under 'ignore', or give infer_schema --ignore={feature.source_column}.",
+                )
         tasks = [label.task for label in self.of_type(Label)]
         if tasks != [RANKING]:
             expected = f"one label, whose task is {RANKING}, with a group"
@@ -246,8 +257,9 @@ class Schema:
     def __getitem__(self, name: str) -> Feature:
         if name in self._by_name:
             return self._by_name[name]
-        known = ", ".join(feature.name for feature in self.features)
-        raise schema_error("features", f"a request for '{name}'", f"one of {known}")
+        raise unknown_name(
+            f"feature of schema '{self.name}'", name, tuple(self._by_name), otherwise="Name one of these."
+        )
 
     def of_type(self, *kinds: type[F]) -> tuple[F, ...]:
         """The features of these types, in declared order."""

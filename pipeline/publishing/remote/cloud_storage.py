@@ -57,7 +57,7 @@ def check_installed(url: str) -> None:
             f"config.publish_to = {url!r}",
             received="a Python environment without google-cloud-storage",
             expected="the library of Google's object store",
-            action="Install it: pip install -r requirements/gcp.txt",
+            action="Install it: pip install -r requirements/gcp.txt, or 'penstock[gcp]'.",
         ) from None
 
 

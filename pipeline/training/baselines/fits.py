@@ -12,6 +12,7 @@ from pipeline.training.baselines.table import CATEGORIES, NUMBERS, TEXTS, Table
 
 _MOST_CATEGORIES = 254  # in a column, for which histogram gradient boosting has 255 bins
 _MOST_ITERATIONS = 1_000  # the solver's default of 100 is too few for one-hot columns
+_WORDS_OF_TREES = 100  # of a text; each is a column
 
 Fit = Callable[[Table], np.ndarray]  # the predictions for a table's rows: see fitted
 
@@ -38,7 +39,7 @@ def version() -> str:
 
 
 def models_for(table: Table, classes: int) -> Iterator[Model]:
-    """Yields what can be fitted: trees take no texts."""
+    """Yields what can be fitted: of texts alone, trees see too little."""
     title = "logistic regression" if classes else "ridge regression"
     yield Model(name="linear", title=title, build=_linear)
     if table.of(NUMBERS) or table.of(CATEGORIES):
@@ -87,7 +88,7 @@ def _linear(table: Table, classes: int) -> object:
     numbers = pipeline.make_pipeline(
         impute.SimpleImputer(add_indicator=True, keep_empty_features=True), preprocessing.StandardScaler()
     )
-    words = import_module("sklearn.feature_extraction.text").TfidfVectorizer
+    words = _words()
     columns = [
         ("numbers", numbers, table.of(NUMBERS)),
         ("categories", preprocessing.OneHotEncoder(handle_unknown="ignore"), table.of(CATEGORIES)),
@@ -100,8 +101,14 @@ def _linear(table: Table, classes: int) -> object:
     return pipeline.make_pipeline(compose.ColumnTransformer(columns), last)
 
 
+def _words() -> Callable:
+    return import_module("sklearn.feature_extraction.text").TfidfVectorizer
+
+
 def _boosting(table: Table, classes: int) -> object:
-    """Histogram gradient boosting as it is by default: numbers with their gaps, categories as such."""
+    """Histogram gradient boosting as it is by default: numbers with their gaps, categories as such, and the
+    most frequent words of each text.
+    """
     compose, ensemble, pipeline, preprocessing = _of("compose", "ensemble", "pipeline", "preprocessing")
     numbers, categories = table.of(NUMBERS), table.of(CATEGORIES)
     codes = preprocessing.OrdinalEncoder(
@@ -111,7 +118,12 @@ def _boosting(table: Table, classes: int) -> object:
         [
             ("numbers", preprocessing.FunctionTransformer(_as_numbers), numbers),
             ("categories", codes, categories),
-        ]
+            *(
+                (f"text {at}", _words()(sublinear_tf=True, max_features=_WORDS_OF_TREES), at)
+                for at in table.of(TEXTS)
+            ),
+        ],
+        sparse_threshold=0.0,  # trees take no sparse columns
     )
     settings = {
         "categorical_features": range(len(numbers), len(numbers) + len(categories)) if categories else None,

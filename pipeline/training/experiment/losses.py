@@ -28,6 +28,17 @@ _LIBRARY = "keras.losses"
 _TRIED = 3  # examples on which each loss is tried
 
 
+def _refuse_arguments(options: Mapping[str, object]) -> None:
+    """Raises InputError for arguments of no loss: they would change nothing."""
+    for key, value in options.items():
+        raise InputError(
+            f"--config.loss.{key}",
+            received=value,
+            expected=f"no argument of a loss while {_KEY} is empty",
+            action=f"Name the loss with {_KEY}. Settings of training begin with --config.train.",
+        )
+
+
 def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfExamples | None:
     """(labels [batch], logits float32 [batch, logits]) → losses, float32 [batch]; None: the task's own.
 
@@ -42,6 +53,7 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
       InputError: there is no such loss, it refuses its arguments, or does not give a number for each example.
     """
     if not args.name:
+        _refuse_arguments(args.options)
         return None
     name, inline = code.call(args.name, key=_KEY)
     if isinstance(label, TokenLabel):

@@ -9,6 +9,7 @@ import keras
 
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.preprocessing.preprocess import ModelInputs
+from pipeline.data.schema.schema import SEGMENTS
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment.model_fit import Pixels
 
@@ -53,8 +54,12 @@ def arguments_of(
         name for name, each in parameters.items() if each.default is each.empty and name not in arguments
     ]
     if lacking:
-        expected = f"a value of {', '.join(sorted(lacking))}, which ModelInputs does not hold"
-        raise _error(f"--config.model of '{args.name}'", "none", expected)
+        raise InputError(
+            f"--config.model of '{args.name}'",
+            received=f"no value of {', '.join(sorted(lacking))}",
+            expected=f"options, or names that the data fill: {', '.join(_described(filled))}",
+            action=f"Rename the parameter, set --config.model.{sorted(lacking)[0]}, or give it a default.",
+        )
     _require_local(arguments, function)
     return arguments
 
@@ -71,11 +76,20 @@ def _filled(function: Callable, inputs: ModelInputs, outputs: int) -> dict[str, 
         filled["input_shape"] = shape
     elif inputs.numeric and not inputs.cardinalities and not inputs.sequences:
         filled["input_shape"] = (inputs.numeric,)
-    if len(inputs.sequences) == 1:
-        ((length, size),) = inputs.sequences.values()
+    sequences = {name: each for name, each in inputs.sequences.items() if name != SEGMENTS}
+    if len(sequences) == 1:
+        ((length, size),) = sequences.values()
         filled |= dict.fromkeys(("vocabulary_size", "vocab_size"), size)
         filled |= dict.fromkeys(("sequence_length", "max_sequence_length"), length)
     return filled
+
+
+def _described(filled: Mapping[str, object]) -> list[str]:
+    """The names of what the data and the task give, with the values of those that are not 0 or empty."""
+    is_there = {name: bool(value) for name, value in filled.items()}
+    for name in filled if not is_there["image_shape"] else ():
+        is_there[name] &= not name.startswith("image_")
+    return sorted(f"{name}={value}" for name, value in filled.items() if is_there[name])
 
 
 def parameters_of(function: Callable) -> tuple[Mapping[str, inspect.Parameter], bool]:

@@ -1,5 +1,6 @@
 """The optimizer and its learning rate, from a config."""
 
+import fnmatch
 import inspect
 import math
 import types
@@ -17,6 +18,7 @@ from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment.model import matching
 from pipeline.training.experiment.tables import NO_TABLES, Tables
 
+KERNELS = ("*kernel",)  # the default of optimizer.matrices
 # Decaying scales and offsets only shrinks the signal (Goyal et al. 2017, section 5.3, leave them out too).
 _NOT_DECAYED = ("bias", "gamma", "beta", "scale")
 
@@ -42,7 +44,7 @@ def build(
     """
     optimizer = _OPTIMIZERS.get(args.name, _named)(args, _learning_rate(args, total_steps))
     if isinstance(optimizer, Muon):
-        optimizer.take(matching(args.matrices, variables, key="optimizer.matrices"))
+        optimizer.take(_matrices(args.matrices, variables))
     optimizer.global_clipnorm = args.clip_norm or optimizer.global_clipnorm
     named = matching(args.not_decayed, variables, key="optimizer.not_decayed")
     usual = [each for each in variables if _is_not_decayed(each)]
@@ -54,6 +56,20 @@ def build(
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
     whole.build(variables)
     return whole
+
+
+def _matrices(patterns: Sequence[str], variables: Sequence[keras.Variable]) -> list[keras.Variable]:
+    """The variables of Muon; none where the config leaves the patterns at their default, and none matches."""
+    if tuple(patterns) == KERNELS and not any(fnmatch.fnmatchcase(each.path, *KERNELS) for each in variables):
+        return []
+    return matching(patterns, variables, key="optimizer.matrices")
+
+
+def notes(args: config_lib.Optimizer, variables: Sequence[keras.Variable]) -> tuple[str, ...]:
+    """A line where Muon has no matrix; else none."""
+    if args.name != "muon" or not args.matrices or _matrices(args.matrices, variables):
+        return ()
+    return (f"matrices   none: no variable is called {KERNELS[0]!r}, so adamw updates all",)
 
 
 def has_schedule(args: config_lib.Optimizer, total_steps: int) -> bool:

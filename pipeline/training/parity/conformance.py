@@ -11,9 +11,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.schema.feature_types import TokenLabel
 from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
+from pipeline.training.engine import sight
 from pipeline.training.engine.precision import Precision
-from pipeline.training.parity.subject import Subject
+from pipeline.training.parity.subject import Begins, Subject, unheard
 from pipeline.training.replay.stream import Batch
 
 # The largest loss of a new model, as a multiple of the loss of a model that knows nothing: even odds, or the
@@ -28,8 +30,11 @@ _MIXED = Precision(policy="mixed_bfloat16", reason="asked for")
 Inputs = dict[str, tf.Tensor]
 
 
-def compare(subject: Subject) -> Iterator[Comparison]:
+def compare(subject: Subject, *, begins: Begins = unheard) -> Iterator[Comparison]:
     """Tests what a model must do, on the first batch of the subject.
+
+    Args:
+      begins: receives the name of each comparison before it is made, which may take a minute.
 
     Raises:
       InputError: the model cannot be built in float32 or mixed_bfloat16, for example because its logits are
@@ -38,11 +43,20 @@ def compare(subject: Subject) -> Iterator[Comparison]:
     (batch,) = subject.batches(1)
     inputs = subject.rows_of(batch)
     mixed = subject.model(_MIXED)
+    begins("first loss")
     yield first_loss(subject, batch)
+    begins("gradients")
     yield gradients(subject, batch)
+    begins("batch of one")
     yield batch_of_one(subject.model(), inputs)
+    if isinstance(subject.schema.label, TokenLabel):
+        begins("seen tokens")
+        yield seen_tokens(subject.model(), subject.schema.label)
+    begins("restored")
     yield restored(mixed, subject.model(_MIXED), inputs)
+    begins("export")
     yield exported(mixed, inputs)
+    begins("tracing")
     yield traced_again(mixed, inputs)
 
 
@@ -97,6 +111,25 @@ def batch_of_one(model: keras.Model, inputs: Inputs) -> Comparison:
         "the first example by itself against the same in its batch",
         [_difference("logits", "error", relative_error(alone.numpy(), together.numpy()), _OF_ONE)],
         advice="A layer looks at the whole batch in inference: served answers would hang on each other.",
+    )
+
+
+def seen_tokens(model: keras.Model, label: TokenLabel) -> Comparison:
+    """Tests whether the logits at a token change with later tokens, or with another document of its row."""
+    name, what = "seen tokens", "logits, where later tokens or other documents of the row are others"
+    found = sight.sight_of(model, label, tf.distribute.get_strategy())
+    if found is None:
+        return Comparison(name=name, what=what, skipped=f"a row has fewer than {sight.SHORTEST} tokens")
+    changes = {"later tokens": found.later, "other documents": found.others}
+    return comparison(
+        name,
+        what,
+        [
+            _difference(name, "change", change, found.tolerance)
+            for name, change in changes.items()
+            if change is not None
+        ],
+        advice=f"The model sees what it is to predict, or another text. {sight.CURE}",
     )
 
 

@@ -1,7 +1,7 @@
 """The subject of a comparison: an experiment with its weights, from a run or before there is one."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -19,6 +19,12 @@ from pipeline.training.experiment.model_code import without_first_weights
 from pipeline.training.experiment.restore import RestoredRun
 from pipeline.training.replay.stream import Batch, TrainingStream, open_stream
 from pipeline.training.tasks.objective import Objective
+
+Begins = Callable[[str], None]  # receives the name of a comparison before it is made
+
+
+def unheard(name: str) -> None:
+    """Does nothing with the name of a comparison."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ optimizer. The step must give the same result on one device, on several replicas
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ from pipeline.training.engine.precision import FLOAT32
 from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.experiment import optimizer as optimizer_lib
-from pipeline.training.parity.subject import Subject
+from pipeline.training.parity.subject import Begins, Subject, unheard
 from pipeline.training.replay.stream import Batch
 
 PARTS = 2  # number of replicas, and of micro-batches
@@ -37,28 +37,41 @@ _ADVICE = (
 Changes = list[np.ndarray]  # changes of each trainable variable, float64
 
 
-def compare(subject: Subject, one: tf.distribute.Strategy, many: tf.distribute.Strategy) -> list[Comparison]:
+def check_optimizer(subject: Subject) -> None:
+    """Raises InputError where the config's optimizer cannot be built for the model's variables."""
+    clip_norm = subject.experiment.optimizer.clip_norm
+    _optimizer(subject, subject.model().trainable_variables, clip_norm=clip_norm)
+
+
+def compare(
+    subject: Subject,
+    one: tf.distribute.Strategy,
+    many: tf.distribute.Strategy,
+    *,
+    begins: Begins = unheard,
+) -> Iterator[Comparison]:
     """Compares the step on one device, on `PARTS` replicas, and in `PARTS` micro-batches with the plain loop.
 
     Args:
       one, many: a strategy of one device, and one of PARTS replicas.
+      begins: receives the name of each comparison before it is made, which may take minutes.
     """
+    begins(f"{_STEPS} plain steps")
     batches = subject.batches(_STEPS)
     names = [variable.path for variable in subject.model().trainable_variables]
     exact = plain_loop(subject, batches)
     nothing = _why_nothing(exact)
 
     def compared(name: str, what: str, strategy: tf.distribute.Strategy, parts: int) -> Comparison:
+        begins(name)
         if why := nothing or _why_not(subject, strategy.num_replicas_in_sync * parts, is_parted=parts > 1):
             return Comparison(name=name, what=what, skipped=why)
         found = step_changes(subject, batches, strategy=strategy, micro_batches=parts)
         return comparison(name, what, differences(names, found, exact), advice=_ADVICE)
 
-    return [
-        compared("sparse", "the step's gradients, some sparse, against dense ones", one, 1),
-        compared("replicas", f"{PARTS} replicas against one", many, 1),
-        compared("micro-batches", f"{PARTS} micro-batches against the whole batch", one, PARTS),
-    ]
+    yield compared("sparse", "the step's gradients, some sparse, against dense ones", one, 1)
+    yield compared("replicas", f"{PARTS} replicas against one", many, 1)
+    yield compared("micro-batches", f"{PARTS} micro-batches against the whole batch", one, PARTS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

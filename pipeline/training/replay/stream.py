@@ -297,7 +297,7 @@ def _as_trained(selection: Selection, run: Workdir) -> Selection:
     It counts as checked: damage elsewhere changes no batch, and reading everything may take hours. The
     records of a reported step are compared with their hashes.
     """
-    left_out = files.read_json(run.damaged)
+    left_out = files.read_json(run.damaged, is_needed=True)
     if left_out:
         selection = damage.without_damaged(selection, damage.damage_from_json(left_out))
     return dataclasses.replace(selection, is_checked=True)

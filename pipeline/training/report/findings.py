@@ -19,7 +19,7 @@ from pipeline.training.tasks.task import LOSS
 _REJECTED_LIMIT = 0.01
 _MISSING_LIMIT = 0.5
 _MAX_NAMES = 6
-_AFTER_BEST = 2  # evaluations: one alone may be chance
+_AFTER_BEST = 2  # evaluations after the best, at the end of a run: one alone may be chance
 _RISE = 0.01  # as a part of the best loss
 _EXPORTED = "The best step is what is exported"
 _TO_EXPORT = "--config.train.keep_best=val_loss exports the best step"
@@ -107,8 +107,8 @@ def late_start(run: Mapping) -> Iterator[Finding]:
 def overfitting(history: Sequence[Mapping], *, is_best_kept: bool = False) -> Iterator[Finding]:
     """Says since which step validation got worse while training got better; nothing where it did not happen.
 
-    It happened if all evaluations after the best one, at least two, have a loss more than 1% above the best
-    loss, while the training loss fell.
+    It happened if all evaluations in the second half after the best one, at least two, have a loss more than
+    1% above the best loss, while the training loss fell: right after the best one the loss may rise slowly.
 
     Args:
       history: lines of `history.jsonl`: `step`, `loss`, and `validation` with its own `loss`.
@@ -118,7 +118,8 @@ def overfitting(history: Sequence[Mapping], *, is_best_kept: bool = False) -> It
         return
     best = int(losses.argmin())
     after = losses[best + 1 :]
-    if len(after) < _AFTER_BEST or after.min() <= losses[best] * (1 + _RISE):
+    late = after[-max(_AFTER_BEST, len(after) // 2) :]
+    if len(after) < _AFTER_BEST or late.min() <= losses[best] * (1 + _RISE):
         return
     at_best, at_end = (_trained(history, until=step) for step in (steps[best], steps[-1]))
     if at_end < at_best:
@@ -127,8 +128,8 @@ def overfitting(history: Sequence[Mapping], *, is_best_kept: bool = False) -> It
             f"{formats.number(losses[best])}, then {formats.number(losses[-1])}) while training got better "
             f"({formats.number(at_best)}, then {formats.number(at_end)}).",
             advice="The model learns the training examples by heart. "
-            f"{_EXPORTED if is_best_kept else _TO_EXPORT}; fewer steps, more weight decay or dropout, or "
-            "more data help.",
+            f"{_EXPORTED if is_best_kept else _TO_EXPORT}; fewer steps (--config.train.steps, or "
+            "EarlyStopping in config.callbacks), more weight decay or dropout, or more data help.",
         )
 
 

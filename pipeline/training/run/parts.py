@@ -10,11 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.base import accelerators
+from pipeline.base.errors import InputError
 from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, label_scale
 from pipeline.data.reading import sharding
+from pipeline.data.schema.feature_types import TokenLabel
 from pipeline.report.formats import three_digits
-from pipeline.training.engine import measures, step, strategy
+from pipeline.training.engine import measures, sight, step, strategy
 from pipeline.training.engine.batches import Make, timed
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
@@ -86,8 +88,13 @@ def build(setup: Setup) -> Run:
             tables=tables,
         )
         inner = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-        notes = (*fitted.notes, *tables.lines(experiment.optimizer, inner))
+        notes = (
+            *fitted.notes,
+            *tables.lines(experiment.optimizer, inner),
+            *optimizer.notes(experiment.optimizer, model.trainable_variables),
+        )
         averages = step.build_averages(experiment.optimizer.ema, model)
+    notes += () if is_begun else _check_sight(setup, model)
     evaluate = Evaluator(
         setup.strategy,
         model,
@@ -109,6 +116,21 @@ def build(setup: Setup) -> Run:
         learned=learned,
         evaluate=evaluate,
     )
+
+
+def _check_sight(setup: Setup, model: keras.Model) -> tuple[str, ...]:
+    """Warns of a model of the next token that sees other documents; raises InputError if it looks ahead."""
+    label = setup.dataset.schema.label
+    found = sight.sight_of(model, label, setup.strategy) if isinstance(label, TokenLabel) else None
+    if found and found.is_ahead:
+        raise InputError(
+            setup.model_code.thing,
+            received=f"a model that looks ahead: later tokens change a token's logits by {found.later:.0%}",
+            expected="logits that follow from the token and those before it",
+            action=f"{sight.CURE} pipeline.conform compares it.",
+        )
+    astray = found is not None and found.is_astray
+    return ("warning    the model sees other documents of a row: it does not mask by `segments`",) * astray
 
 
 def checkpoints_of(run: Run) -> Checkpoints:

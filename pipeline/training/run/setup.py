@@ -306,7 +306,7 @@ def _selections(
 
 def _known_damage(workdir: Workdir) -> Damage | None:
     """Returns the records that the run in this directory leaves out; None where there is no run yet."""
-    left_out = files.read_json(workdir.damaged)
+    left_out = files.read_json(workdir.damaged, is_needed=True)
     if left_out:
         return damage_lib.damage_from_json(left_out)
     return () if workdir.run.exists() else None

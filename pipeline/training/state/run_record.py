@@ -8,7 +8,6 @@ import typing
 from collections.abc import Mapping
 
 from pipeline.base import documents, files
-from pipeline.base.errors import InputError
 from pipeline.base.values import Values, with_values
 from pipeline.training.state import workdir
 
@@ -88,12 +87,7 @@ def read(path: pathlib.Path) -> RunRecord | None:
     ]
     lacking = [name for name in needed if name not in document]
     if lacking:
-        raise InputError(
-            f"file {path}",
-            received=f"a document without {', '.join(lacking)}",
-            expected="what the training run wrote there",
-            action="Restore the file from a copy, or train in an empty --workdir.",
-        )
+        raise documents.not_as_needed(path, f"a document without {', '.join(lacking)}")
     _check_digest(path, document)
     for name, hint in typing.get_type_hints(RunRecord).items():
         if name in document and not _is_a(document[name], hint):

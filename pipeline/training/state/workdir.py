@@ -80,8 +80,12 @@ def numbers(found: Mapping, *, prefix: str = "") -> dict[str, float]:
     return {f"{prefix}{name}": value for name, value in found.items() if isinstance(value, float)}
 
 
-def read_json(path: pathlib.Path) -> dict | None:
-    """Reads a document; None if there is no such file. Raises InputError if it is not a JSON object."""
+def read_json(path: pathlib.Path, *, is_needed: bool = False) -> dict | None:
+    """Reads a document; None if there is no such file. Raises InputError if it is not a JSON object.
+
+    Args:
+      is_needed: whether the run cannot go on without the file.
+    """
     try:
         document = json.loads(files.read_bytes(path))
         if not isinstance(document, dict):
@@ -90,7 +94,10 @@ def read_json(path: pathlib.Path) -> dict | None:
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
-        raise documents.not_as_written(path, f"invalid JSON ({error})") from None
+        received = f"invalid JSON ({error})"
+        if is_needed:
+            raise documents.not_as_needed(path, received) from None
+        raise documents.not_as_written(path, received) from None
 
 
 # --- history.jsonl: one line of JSON for each log point, with a checksum, so that a damaged line is noticed.

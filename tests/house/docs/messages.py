@@ -244,7 +244,7 @@ def _read(part: ast.expr, scope: Scope, hops: int) -> list[str]:
         case ast.FormattedValue():
             return [_formatted(text, part) for text in _read(part.value, scope, hops)]
         case ast.IfExp(body=body, orelse=otherwise):
-            return [*_read(body, scope, hops), *_read(otherwise, scope, hops)]
+            return _one_number([*_read(body, scope, hops), *_read(otherwise, scope, hops)])
         case ast.BoolOp(op=ast.Or(), values=values):
             return [text for each in values for text in _read(each, scope, hops)]
         case ast.BinOp(op=ast.Add(), right=ast.Constant(value=int())):  # a sum of numbers
@@ -258,6 +258,11 @@ def _read(part: ast.expr, scope: Scope, hops: int) -> list[str]:
         case ast.Call():
             return _called(part, scope, hops)
     return [ANY]
+
+
+def _one_number(texts: list[str]) -> list[str]:
+    """Without numbers beside what only a run knows: `len(rows) if rows else 0` is any number."""
+    return [text for text in texts if not text.isdigit()] if ANY in texts else texts
 
 
 def _formatted(text: str, part: ast.FormattedValue) -> str:

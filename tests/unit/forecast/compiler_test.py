@@ -72,6 +72,14 @@ def test_both_forms_of_too_little_memory_are_read(message, used, limit):
     assert compiler._bytes(*found[2:]) == limit * 2**30
 
 
+def test_a_slice_of_one_chip_is_a_host_of_its_own_and_a_v4_has_both_cores():
+    alone = {"chips_per_host_bounds": (1, 1, 1)}
+    assert compiler._layout("v5e:1x1") == compiler._layout("tpu7x:1x1x1") == alone
+    assert compiler._layout("v5e:2x4") == compiler._layout("v5p:2x2x1") == {}
+    assert compiler._layout("v4:2x2x1") == {"chip_config_name": "megacore"}
+    assert compiler._layout("v4:1x1x1") == {"chip_config_name": "megacore", **alone}
+
+
 def test_the_order_of_a_maps_entries_makes_no_other_program():
     x, y = b"\n\x0f\n\x06grad_x\x12\x05false", b"\n\x0e\n\x06grad_y\x12\x04true"
     other = b"\n\x0f\n\x06grad_y\x12\x05false"

@@ -230,16 +230,25 @@ def test_formats_that_a_chip_lacks_are_noted(plain, target, policy, words):
 
 @pytest.mark.parametrize("limit", [7, 8, 9, 100, 1_000, 4_097, 65_535])
 @pytest.mark.parametrize("first", [1, 8, 64, 100_000])
-def test_the_largest_batch_fits_and_one_step_more_does_not(first, limit):
+@pytest.mark.parametrize(
+    ("share", "most"),
+    [
+        (lambda part: 0.1 + 0.9 * part, 6),  # weights, and a line
+        (lambda part: 0.1 + 0.9 * part**1.2, 12),
+        (lambda part: 1.0 + (part - 1.0) / 1e6, 40),
+        (lambda part: 0.5 if part <= 1.0 else math.inf, 40),  # a compiler that gives no sizes
+    ],
+)
+def test_the_largest_batch_fits_and_one_step_more_does_not(first, limit, share, most):
     tried = []
 
-    def fits(batch: int) -> bool:
+    def of_memory(batch: int) -> float:
         tried.append(batch)
-        return batch <= limit
+        return share(batch / limit)
 
-    found = stages.largest_batch(first, fits)
+    found = stages.largest_batch(first, of_memory, empty=0.1)
     assert found == 0 if limit < 8 else 8 <= found <= limit < found + stages.step_of(found)
-    assert len(tried) < 40
+    assert len(tried) == len(set(tried)) <= most
 
 
 def test_cycles_are_of_layers_and_the_band_of_both_estimates(plain):

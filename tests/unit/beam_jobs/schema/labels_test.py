@@ -139,6 +139,8 @@ def test_a_dot_that_only_some_labels_end_in_is_stripped():
             "1,001 different values in 1,001 rows; expected numbers, or 2 to",
         ),
         (("a", "b"), "regression", "--task=regression: received 2 different values such as 'a', 'b'"),
+        ((), "regression", "--task=regression: received no value in any of 0 rows; expected numbers"),
+        ((), None, "received no value in any of 0 rows; expected two names"),
         (
             (1, 2, 3),
             "binary",
@@ -157,6 +159,8 @@ def test_lists_are_told_from_columns_of_one_value():
         InputError, match=r"--label=tags: received lists of up to 3 values, 0 of them different; expected"
     ):
         propose_label(lists)
+    with pytest.raises(InputError, match=r"--task=regression: received lists of up to 3 values; expected"):
+        propose_label(lists, task="regression")
 
 
 def test_without_a_label_the_columns_that_could_be_one_are_listed():

@@ -312,3 +312,8 @@ def test_a_path_that_is_there_is_no_split(tmp_path, monkeypatch):
     assert parse_input("date=1").location == "date=1"
     assert parse_input("date=*/part.csv").location == "date=*/part.csv"
     assert parse_input("test=elsewhere.csv").split == "test"
+
+
+def test_a_location_that_beam_does_not_reach_is_refused():
+    with pytest.raises(InputError, match=r"--input=no://where/a\.csv: .*a location that Beam reaches"):
+        files.list_files(parse_input("no://where/a.csv"))

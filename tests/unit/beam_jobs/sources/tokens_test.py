@@ -1,10 +1,19 @@
 """Texts become rows of tokens."""
 
+import pathlib
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
-from beam_jobs.sources.tokens import Part, one_a_row, packed, text_runs
+from beam_jobs.sources import flags as source_flags
+from beam_jobs.sources.files import parse_input
+from beam_jobs.sources.text import TextFiles
+from beam_jobs.sources.tokens import Part, TokenRows, one_a_row, packed, text_runs
+from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.tokenizers import ByteTokenizer
 
 
 def documents(*lists: list[int]) -> list[np.ndarray]:
@@ -16,12 +25,14 @@ def test_packed_rows_are_full_and_number_their_documents():
     assert rows.tokens.tolist() == [[5, 6, 1, 7], [1, 8, 9, 1], [4, 4, 0, 0]]
     assert rows.segments.tolist() == [[1, 1, 1, 2], [1, 2, 2, 2], [1, 1, 0, 0]]
     assert rows.first.tolist() == [0, 1, 3]
+    assert rows.begun.tolist() == [2, 1, 0]
 
 
 def test_one_document_a_row_is_cut_or_padded():
     rows = one_a_row(documents([5, 6, 7], [8], []), 2)
     assert rows.tokens.tolist() == [[5, 6], [8, 0], [0, 0]]
     assert rows.segments.tolist() == [[1, 1], [1, 0], [0, 0]]
+    assert rows.begun.tolist() == [1, 1, 0]
 
 
 def test_no_documents_are_no_rows():
@@ -59,3 +70,67 @@ def test_a_long_text_is_cut_before_a_blank():
         [Part(" cd", False)],
         [Part(" ef", True)],
     ]
+
+
+# What infer_schema was given, convert need not be given again.
+
+
+@pytest.fixture
+def given(tmp_path: pathlib.Path):
+    """A function: flags of a command line, and what a schema remembers → the source of a text file."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    inputs = [parse_input(str(tmp_path / "a.txt"))]
+
+    def source(*more: str, remembered: dict | None = None) -> tuple[TokenRows, dict]:
+        with flagsaver.flagsaver():
+            flags.FLAGS(["test", "--tokenizer=bytes", "--sequence_length=8", *more])
+            found = source_flags.source_of(inputs, remembered=remembered)
+            return found, source_flags.settings_of(found, inputs)
+
+    return source
+
+
+def test_what_a_schema_remembers_of_text_is_taken(given):
+    _, noted = given("--text_unit=document", "--packing=document", "--text_column=body")
+    assert noted == {"text_unit": "document", "packing": "document", "text_column": "body"}
+    found, _ = given(remembered=noted)
+    assert (found.source.unit, found.packing, found.column) == ("document", "document", "body")
+    found, _ = given("--text_unit=line", "--packing=packed", "--text_column=text", remembered=noted)
+    assert (found.source.unit, found.packing, found.column) == ("line", "packed", "text")
+
+
+def test_without_flags_and_a_note_a_document_is_a_line(given):
+    for remembered in (None, {}):
+        found, noted = given(remembered=remembered)
+        assert (found.source.unit, found.packing, found.column) == ("line", "packed", "text")
+        assert noted == {"text_unit": "line"}
+
+
+@pytest.mark.parametrize("wrong", [{"packing": "dense"}, {"text_column": ["a"]}, {"text_unit": "page"}])
+def test_a_note_that_cannot_be_is_refused(given, wrong):
+    [name] = wrong
+    with pytest.raises(InputError, match=f"raw_files, field '{name}'"):
+        given(remembered=wrong)
+
+
+@pytest.mark.parametrize("packing", ["packed", "document"])
+@pytest.mark.parametrize("most_tokens", [1 << 22, 64])
+def test_documents_and_tokens_are_counted_once(tmp_path, packing, most_tokens):
+    """Also where a document is longer than what is held at once, and leaves in several parts."""
+    texts = ["a", "long " * 100, "b" * 9, "c"]
+    (tmp_path / "a.txt").write_text("\n".join(texts))
+    source = TokenRows(
+        source=TextFiles(),
+        tokenizer=ByteTokenizer(),
+        column="text",
+        length=8,
+        packing=packing,
+        part_bytes=40,
+        most_tokens=most_tokens,
+    )
+    [split] = source.input_splits([parse_input(str(tmp_path / "a.txt"))])
+    counts = [raw.counts for raw in source.read(split)]
+    sums = {name: sum(int(each[name].sum()) for each in counts) for name in counts[0]}
+    sizes = [min(len(text) + 1, 8 if packing == "document" else 1000) for text in texts]
+    assert (sums["documents"], sums["tokens"]) == (4, sum(sizes))
+    assert sums["places"] == 8 * sum(len(each["tokens"]) for each in counts)

@@ -55,6 +55,8 @@ def test_a_directory_without_a_manifest_is_not_a_dataset(tmp_path):
         manifest_lib.open_dataset(tmp_path)
     with pytest.raises(InputError, match="no such directory"):
         manifest_lib.open_dataset(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"Copy it from its store to a local directory"):
+        manifest_lib.open_dataset(pathlib.Path("gs://bucket/shop/1"))
 
 
 def test_an_unknown_split_is_named_with_those_there_are(dataset):

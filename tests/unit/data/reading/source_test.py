@@ -138,14 +138,20 @@ def test_no_row_is_lost_or_repeated_on_another_number_of_hosts(selections, layou
 @pytest.mark.parametrize(
     ("size", "hosts", "problem"),
     [
-        (100, 3, "size 100 for host 0 of 3"),
-        (100, 0, "size 100 for host 0 of 0"),
+        (100, 3, "size 100 for 3 hosts"),
+        (100, 0, "size 100 for 0 hosts"),
         (ROWS + 1, 1, "size 1,101 for 1,100 rows, so not a whole batch"),
     ],
 )
 def test_hosts_share_whole_batches_evenly(selections, size: int, hosts: int, problem: str):
     with pytest.raises(InputError, match=problem):
         stored_rows(selections["rows"]).batched(size, hosts=hosts)
+
+
+@pytest.mark.parametrize("host", [-1, 2])
+def test_hosts_are_numbered_from_0_on(selections, host: int):
+    with pytest.raises(InputError, match=rf"host of a source's batches: received {host}; expected 0 to 1: "):
+        stored_rows(selections["rows"]).batched(100, hosts=2, host=host)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -94,7 +94,7 @@ def test_fingerprint_counts_what_changes_the_data_and_nothing_else():
         ),
         (
             {"features": [{"kind": "tokens", "name": "t", "length": 1.5}]},
-            "'length': received 1.5; expected int",
+            "'length': received 1.5; expected a whole number",
         ),
         ({"features": [{"kind": "image", "name": "i", "height": 5}]}, "both positive, or both 0"),
         ({"features": [{"kind": "numeric", "name": "x"}] * 2}, "every feature name once"),
@@ -141,7 +141,7 @@ def test_fingerprint_counts_what_changes_the_data_and_nothing_else():
         ({"features": ["x"]}, "expected an object for each feature"),
         (
             {"features": [{"kind": "categorical", "name": "c", "vocabulary": [1, 2]}]},
-            "field 'vocabulary': received [1, 2]; expected list of str",
+            "field 'vocabulary': received [1, 2]; expected a list of texts",
         ),
         (
             {"features": [{"kind": "categorical", "name": "c", "vocabulary": ["a", "b", "a"]}]},
@@ -149,7 +149,7 @@ def test_fingerprint_counts_what_changes_the_data_and_nothing_else():
         ),
         (
             {"features": [{"kind": "numeric", "name": "x", "clean": {"aliases": {"a": 1}}}]},
-            "field 'aliases': received {'a': 1}; expected dict of str",
+            "field 'aliases': received {'a': 1}; expected an object of texts",
         ),
         ({"features": [{"kind": "numeric", "name": "x"}], "ignore": ["y"]}, "ignore: received ['y']"),
         ({"features": [{"kind": "numeric", "name": "x"}], "row_id": "y"}, "row_id: received 'y'"),

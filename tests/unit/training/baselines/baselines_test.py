@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from sklearn import metrics
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -199,7 +199,7 @@ def reviews(count: int, *, seed: int) -> list[dict]:
     return [{"review": text, "stars": float(text.count("good") - text.count("not bad"))} for text in texts]
 
 
-def test_texts_have_words_and_pairs_and_no_trees(tmp_path):
+def test_texts_alone_have_words_and_pairs_and_no_trees(tmp_path):
     splits = {"train": reviews(200, seed=5), "test": reviews(60, seed=6)}
     subject = subject_of(write_dataset(tmp_path / "1.0.0", REVIEWS, splits))
     trained, tested = splits["train"], splits["test"]
@@ -217,6 +217,30 @@ def test_texts_have_words_and_pairs_and_no_trees(tmp_path):
     guess = np.mean([row["stars"] for row in trained])
     assert mean == pytest.approx(metrics.mean_squared_error(labels, np.full(60, guess)), rel=1e-9)
     assert found["network"]["mean_squared_error"]["value"] == pytest.approx(0.25)
+
+
+def test_trees_see_the_words_of_a_text_beside_numbers(tmp_path):
+    rated = Schema(name="rated", features=(Numeric(name="price"), *REVIEWS.features))
+    splits = {
+        split: [{"price": float(number % 7), **row} for number, row in enumerate(reviews(count, seed=seed))]
+        for split, count, seed in (("train", 200, 5), ("test", 60, 6))
+    }
+    subject = subject_of(write_dataset(tmp_path / "1.0.0", rated, splits))
+    words = TfidfVectorizer(sublinear_tf=True, max_features=100)
+    texts = {split: [row["review"] for row in rows] for split, rows in splits.items()}
+    # `fit_transform` differs from `transform` in the last bits, which decide between splits that are equal.
+    of_texts = {"train": words.fit_transform(texts["train"]), "test": words.transform(texts["test"])}
+    columns = {
+        split: np.column_stack([[row["price"] for row in rows], of_texts[split].toarray()])
+        for split, rows in splits.items()
+    }
+    labels = {split: np.array([row["stars"] for row in rows], np.float32) for split, rows in splits.items()}
+    trees = HistGradientBoostingRegressor(random_state=0).fit(columns["train"], labels["train"])
+
+    [*_, found] = baselines.make(subject, labels["test"] + 0.5, labels["test"])["baselines"]
+    expected = metrics.mean_squared_error(labels["test"], trees.predict(columns["test"]))
+    assert found["name"] == "boosting"
+    assert found["metrics"]["mean_squared_error"]["value"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_each_name_of_a_list_is_a_word():

@@ -209,3 +209,11 @@ def test_a_step_is_the_same_on_two_replicas_and_in_parts(name, label):
 def test_what_is_no_loss_of_examples_is_refused(name, label, options, message):
     with pytest.raises(InputError, match=message):
         built(name, label, **options)
+
+
+def test_an_argument_without_a_loss_is_refused():
+    assert losses.build(OwnLoss(name="", options={}), PRICE, LabelScale()) is None
+    with pytest.raises(
+        InputError, match=r"--config.loss.standardise_labels: received 1; expected no argument"
+    ):
+        losses.build(OwnLoss(name="", options={"standardise_labels": 1}), PRICE, LabelScale())

@@ -21,10 +21,14 @@ from pipeline.training.experiment import model_code
 from pipeline.training.experiment.code import Code
 from pipeline.training.experiment.config import Model, Place
 from pipeline.training.experiment.model import matching
+from pipeline.training.experiment.model_arguments import arguments_of
 from tests.shared.parsed import parsed
 
 BINARY = Label(name="y", classes=("no", "yes"))
 TABLE = ModelInputs(image_shape=None, numeric=2, cardinalities=(3,), sequences={})
+PACKED = ModelInputs(
+    image_shape=None, numeric=0, cardinalities=(), sequences={"tokens": (16, 30), "segments": (16, 18)}
+)
 PICTURES = ModelInputs(image_shape=(8, 8, 1), numeric=0, cardinalities=(), sequences={})
 
 
@@ -252,7 +256,7 @@ DENSE = "keras.Model(x, keras.layers.Dense({})(x))"
         ("outputs", "keras.Model(x, keras.layers.Conv2D(2, 3)(x))", {}, r"ValueError|received .*own_4.*Conv"),
         ("outputs", "absent(x)", {}, r"own_5:build: received NameError: .*Correct .*own_5\.py, line 5\."),
         ("", "keras.Model(x, [x, x])", {}, r"own_6:build, its outputs: received 2 outputs; .*own_6\.py"),
-        ("depth", "None", {}, r"of 'own_7:build': received none; expected a value of depth"),
+        ("depth", "None", {}, r"of 'own_7:build': received no value of depth; expected options"),
         (
             "width=3",
             "None",
@@ -400,3 +404,18 @@ def test_single_weights_can_be_frozen_while_their_layer_trains():
 def test_what_cannot_be_frozen_is_refused(patterns, message):
     with pytest.raises(InputError, match=re.escape(f"--config.train.frozen: received {message}")):
         model_lib.freeze(normalised(), patterns)
+
+
+def test_sizes_of_the_tokens_are_filled_beside_segments():
+    def made(vocabulary_size, sequence_length, outputs): ...
+
+    def other(width): ...
+
+    own = Model(name="own", options={}, seed=0)
+    filled = arguments_of(own, made, inputs=PACKED, outputs=29)
+    assert filled == {"vocabulary_size": 30, "sequence_length": 16, "outputs": 29}
+    names = (
+        r"num_classes=29, outputs=29, sequence_length=16, sequences=\{'tokens': \(16, 30\), .*vocab_size=30"
+    )
+    with pytest.raises(InputError, match=rf"'own': received no value of width; expected .*{names}"):
+        arguments_of(own, other, inputs=PACKED, outputs=29)

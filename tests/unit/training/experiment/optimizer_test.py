@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from models.transformer import transformer
 from models.wide_deep import wide_deep
 from pipeline.base.errors import InputError
 from pipeline.configs import base
@@ -15,6 +16,7 @@ from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import optimizer
 from pipeline.training.experiment import optimizer as optimizer_lib
 from pipeline.training.experiment.config import Optimizer
+from pipeline.training.experiment.model import matching
 from tests.shared.parsed import parsed
 
 FLOAT32 = Precision(policy="float32", reason="")
@@ -201,6 +203,27 @@ def test_muon_decays_what_it_updates_and_what_adamw_does():
 def test_muon_without_a_matrix_lists_the_names():
     with pytest.raises(InputError, match=r"optimizer.matrices: received 'up/\*', which no .*deep/kernel"):
         build(name="muon", variables=table_and_dense(), matrices=("up/*",))
+
+
+def test_muon_by_default_takes_any_kernel_and_stops_no_model_without_one():
+    variables = table_and_dense()
+    args = settings_of(name="muon", matrices=optimizer.KERNELS)
+    assert not optimizer.notes(args, variables)
+    bare = [each for each in variables if not each.path.endswith("kernel")]
+    build(name="muon", variables=bare, matrices=optimizer.KERNELS)
+    assert optimizer.notes(args, bare) == (
+        "matrices   none: no variable is called '*kernel', so adamw updates all",
+    )
+    assert not optimizer.notes(settings_of(name="adamw", matrices=optimizer.KERNELS), bare)
+
+
+def test_the_default_takes_the_kernels_of_the_blocks_of_the_language_model():
+    made = transformer(
+        sequences={"tokens": (4, 11)}, outputs=10, width=4, depth=1, heads=1, key_value_heads=1
+    )
+    paths = [each.path for each in matching(optimizer.KERNELS, made.trainable_variables, key="")]
+    assert paths == [f"block_0/{name}/kernel" for name in ("query", "key", "value", "output", "up", "down")]
+    assert base.get_config().optimizer.matrices == optimizer.KERNELS
 
 
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "linear", "rsqrt"])

@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 
 from models.registry import MODELS
+from pipeline.data.schema.feature_types import TokenLabel
+from pipeline.report.comparison import Comparison
 from pipeline.training.parity import conformance, subject
 from tests.shared.parsed import parsed
 from tests.shared.small_run import small_config, write_small_dataset
@@ -37,9 +39,11 @@ def dense(outputs: int, **more) -> keras.layers.Layer:
 
 
 def test_a_sound_model_keeps_all_promises(dataset):
-    found = list(conformance.compare(subject.of_experiment(parsed(small_config()), dataset)))
+    begun: list[str] = []
+    tested = subject.of_experiment(parsed(small_config()), dataset)
+    found = list(conformance.compare(tested, begins=begun.append))
     names = ["first loss", "gradients", "batch of one", "restored", "export", "tracing"]
-    assert [each.name for each in found] == names
+    assert [each.name for each in found] == begun == names
     assert all(each.differences and not each.found for each in found)
 
 
@@ -72,6 +76,24 @@ def test_a_layer_that_looks_at_its_batch_is_found(tried):
     made = tried(lambda x, outputs: dense(outputs)(MinusMean()(x)))
     ((inputs, _),) = made.batches(1)
     assert conformance.batch_of_one(made.model(), inputs).found
+
+
+def test_a_language_model_that_looks_ahead_is_found():
+    label = TokenLabel(name="tokens", parts=("tokens",), length=16, vocabulary_size=20)
+    ids = keras.Input((16,), dtype="int32", name="tokens")
+    x = keras.layers.Embedding(21, 8)(ids)
+
+    def compared(layer: keras.layers.Layer) -> Comparison:
+        made = keras.Model([ids], keras.layers.Dense(20)(layer(x)))
+        return conformance.seen_tokens(made, label)
+
+    sound = compared(keras.layers.GRU(8, return_sequences=True))
+    assert [each.name for each in sound.differences] == ["later tokens"]
+    assert not sound.found
+    ahead = compared(keras.layers.Bidirectional(keras.layers.GRU(8, return_sequences=True)))
+    assert [each.name for each in ahead.found] == ["later tokens"]
+    short = TokenLabel(name="tokens", parts=("tokens",), length=5, vocabulary_size=20)
+    assert conformance.seen_tokens(keras.Model(ids, x), short).skipped
 
 
 class Counting(keras.layers.Layer):

@@ -148,7 +148,7 @@ def test_steps_that_are_not_finite_are_not_said_to_agree(tmp_path):
     dataset = write_dataset(tmp_path / "1.0.0", schema, {"train": examples})
     config, one = small_config(), strategy.create("one_device")
     config.train.standardise_labels = False
-    found = updates.compare(subject_of(config, dataset), one, one)
+    found = list(updates.compare(subject_of(config, dataset), one, one))
     assert all("weights that are not finite" in each.skipped for each in found)
     assert format_verdict(found) == "verdict: none; not compared: sparse, replicas, micro-batches"
 

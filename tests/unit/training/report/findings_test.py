@@ -93,6 +93,13 @@ def test_says_nothing_where_it_did_not_happen(trained: list[float], validated: l
     assert list(overfitting(history(trained, validated))) == []
 
 
+def test_a_loss_that_rises_slowly_after_the_best_step_is_named():
+    lines = history([0.9, 0.7, 0.5, 0.4, 0.3, 0.2], [0.8, 0.600, 0.602, 0.61, 0.7, 0.8])
+    (finding,) = overfitting(lines)
+    assert finding.text.startswith("Validation got worse from step 200 on (loss 0.6, then 0.8)")
+    assert not list(overfitting(history([0.9, 0.7, 0.5, 0.4, 0.3, 0.2], [0.8, 0.6, 0.9, 0.9, 0.603, 0.7])))
+
+
 def test_the_training_loss_is_the_last_before_an_evaluation():
     lines = history([0.9, 0.7, 0.6, 0.5, 0.4, 0.3], [None, 0.6, None, 0.7, None, 0.9])
     (finding,) = overfitting(lines)

@@ -20,8 +20,10 @@ def test_json_that_is_there_is_read(tmp_path):
 @pytest.mark.parametrize("content", ["{", "", "null", "[1]"])
 def test_json_that_was_damaged_is_named(tmp_path, content):
     (tmp_path / "run.json").write_text(content)
-    with pytest.raises(InputError, match=r"run\.json: received invalid JSON"):
+    with pytest.raises(InputError, match=r"run\.json: received invalid JSON .* or delete it"):
         workdir.read_json(tmp_path / "run.json")
+    with pytest.raises(InputError, match=r"run\.json: received invalid JSON .* in an empty --workdir"):
+        workdir.read_json(tmp_path / "run.json", is_needed=True)
 
 
 def test_absent_json_is_none(tmp_path):
