@@ -125,7 +125,7 @@ COMMAND = Command(
         "Raw data": (_INPUT, *source_flags.RAW_DATA),
         "Text as rows of tokens": source_flags.TOKENS,
         "The dataset": (_SCHEMA, _OUTPUT, _SPLITS, _LAYOUT, _SHARD_MIB, _ORIGINS),
-        "Limits": (_MAX_REJECTED, _REJECTED_RAW, _ALLOW_EMPTY, _BASELINE, _SEVERITY, _LIMIT),
+        "Limits": (_MAX_REJECTED, _MAX_UNLABELLED, _REJECTED_RAW, _ALLOW_EMPTY, _BASELINE, _SEVERITY, _LIMIT),
         "Running": (_RUNNER, _JSON),
     },
     unknown=runners.unknown_flags,

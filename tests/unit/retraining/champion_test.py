@@ -32,7 +32,7 @@ def served_root(path: pathlib.Path, *cycles: str, exports: bool = True) -> Root:
         digest = json.loads((export / "export.json").read_text())["digest"]
         plan = {"at": NOON.isoformat(), "anchor": anchor, "config": {"gate_anchor": 0}, "backfill": False}
         spans = [{"name": part, "roles": [part]} for part in ("training", "holdout")]
-        records.write_result(folder / "plan.json", {**plan, "spans": spans, "champion": {}})
+        records.write_result(folder / "plan.json", {**plan, "spans": spans, "left_out": [], "champion": {}})
         records.write_result(folder / "export.json", {"export_digest": digest})
         for stage in ("parity", "infra"):
             records.write_result(folder / f"{stage}.json", {"passed": True})
