@@ -126,9 +126,9 @@ def _other_shares(published: Published) -> Iterator[str]:
         found = by_split[split] / total if total else asked
         if by_split[split] and abs(found - asked) > asked / 3:
             yield (
-                f"split '{split}' has {found:.1%} of the rows, asked was {asked:.1%}: "
-                f"{_counted(published, split)}. What stays together is few: give the split an input of its "
-                f"own, --input={split}=PATH, or take more data."
+                f"split '{split}' has {found:.1%} of the rows, where {asked:.1%} were asked for: "
+                f"{_counted(published, split)}. There are few groups of rows that stay together: give "
+                f"the split an input of its own, --input={split}=PATH, or take more data."
             )
 
 

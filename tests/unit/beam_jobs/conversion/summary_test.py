@@ -48,7 +48,8 @@ def test_a_split_that_is_far_from_its_share_is_named():
     texts = {"train": {"documents": 243}, "test": {"documents": 13}}
     given = published({"train": 958, "test": 42}, texts=texts, fractions={"train": 0.9, "test": 0.1})
     (line,) = summary.to_json(given, "out", seconds=1.0)["notes"]
-    assert line.startswith("split 'test' has 4.2% of the rows, asked was 10.0%: 13 of 256 documents. ")
+    told = "split 'test' has 4.2% of the rows, where 10.0% were asked for: 13 of 256 documents. "
+    assert line.startswith(told)
     assert "--input=test=PATH" in line
 
 
