@@ -297,6 +297,7 @@ OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "adagrad", "muon")  # others are named
 SPARSE = ("auto", "always", "never")
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
 _MOST_EXAMPLES = 2**31 - 1  # in a batch, whose examples are counted in int32
+_MOST_PIXELS = 16_384  # a side of an image
 _SEEDS = 2**32  # NumPy's
 
 
@@ -319,6 +320,12 @@ _PATTERNS: Rule = (
 _RULES: Mapping[str, Rule] = {
     "seed": (lambda value: 0 <= value < _SEEDS, f"a whole number from 0 to {_SEEDS - 1:,}"),
     "global_batch": (lambda value: 1 <= value <= _MOST_EXAMPLES, f"1 to {_MOST_EXAMPLES:,} examples"),
+    "image_size": (
+        lambda value: (
+            len(value) == 2 and all(0 <= side <= _MOST_PIXELS for side in value) and all(value) == any(value)
+        ),
+        f"a height and a width of at most {_MOST_PIXELS:,}, as 224,224; 0,0: the size in the schema",
+    ),
     "train.steps": (lambda value: 0 <= value <= _MOST_STEPS, f"0 (as train.epochs says) to {_MOST_STEPS:,}"),
     "train.weight": _POSITIVE,
     "train.steps_per_loop": _POSITIVE,
@@ -357,6 +364,12 @@ _RULES: Mapping[str, Rule] = {
     "evaluation.every_epochs": (lambda value: value >= 1, "1 or more"),
     "evaluation.global_batch": _POSITIVE,
 }
+
+
+def _is_size(value: Sequence[int]) -> bool:
+    """Returns whether this is a height and a width, or (0, 0)."""
+    is_image = all(isinstance(side, int) and 0 <= side <= _MOST_PIXELS for side in value)
+    return len(value) == 2 and is_image and all(value) == any(value)
 
 
 def _check_values(config: Values) -> None:
