@@ -148,7 +148,7 @@ def clear_config_errors(argv: Sequence[str]) -> Iterator[None]:
             # ml_collections reports an unreadable config file only when the config is first used.
             _ = flags.FLAGS[_CONFIG].value.is_locked if flags.FLAGS[_CONFIG].value else None
     except (AttributeError, KeyError, TypeError) as error:  # no such key, or a value of another type
-        raise _wrong_key(argv, error) from None
+        raise (_fault_of_file(argv) or _wrong_key(argv, error)) from None
     except ValueError as error:
         if "Could not parse" not in str(error):  # a key that is not a name in Python, such as init.from
             raise
@@ -277,6 +277,24 @@ def _no_such_key(thing: str, key: str, known: Sequence[str], *, form: str) -> In
         expected="a key that --help lists",
         action=did_you_mean(key, known, otherwise="See --help.", form=form),
     )
+
+
+def _fault_of_file(argv: Sequence[str]) -> InputError | None:
+    """The error that the config's file raises by itself, with its line; None where it gives a config."""
+    given = _given(argv)
+    try:
+        if given:
+            get_config(given)
+    except (AttributeError, KeyError, TypeError) as error:
+        file = config_file(given)
+        lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
+        return InputError(
+            f"--config={given}{f', line {lines[-1]}' if lines else ''}",
+            received=f"{type(error).__name__}: {_innermost(error)}",
+            expected="a file whose get_config() returns a config",
+            action="Correct this line; `--help` lists the keys of the configs in pipeline/configs.",
+        )
+    return None
 
 
 def _known_keys(argv: Sequence[str]) -> list[str]:

@@ -156,6 +156,16 @@ except InputError as error:
             "error: --config.infra.latency: received a key that the config does not have; "
             "expected one of calls, median_ratio. Correct it.",
         ),
+        *(
+            (
+                "config.optimzer.rate = 2.0",
+                flags,
+                "error: --config=own.py, line 7: received AttributeError: 'optimzer'; expected a file whose "
+                "get_config() returns a config. Correct this line; `--help` lists the keys of the configs in "
+                "pipeline/configs.",
+            )
+            for flags in ((), ("--config.infra.median_ratio=5.0",))
+        ),
         ("pass", ("--config.infra.median_ratio=5.0",), "{'median_ratio': 5.0}"),
     ],
 )

@@ -92,6 +92,21 @@ def test_a_layer_that_is_used_twice_is_judged_once_and_integers_are_not():
     assert all(each.excess == 0 for each in found)
 
 
+def test_a_cast_that_only_bfloat16_needs_is_passed_over():
+    def pooled(policy: str) -> keras.Model:
+        keras.utils.clear_session(free_memory=False)
+        inputs = keras.Input((24,), name="x")
+        hidden = keras.layers.Dense(4, dtype=keras.DTypePolicy(policy), name="hidden")(inputs)
+        wide = hidden if hidden.dtype == "float32" else keras.ops.cast(hidden, "float32")
+        return keras.Model({"x": inputs}, keras.layers.Dense(1, dtype="float32", name="logits")(wide))
+
+    exact, rounded = pooled("float32"), pooled("mixed_bfloat16")
+    assert len(rounded.operations) == len(exact.operations) + 1
+    rounded.set_weights(exact.get_weights())
+    found = layer_differences(exact, rounded, {"x": tf.constant(X)})
+    assert [each.name for each in found] == ["hidden", "logits"]
+
+
 def test_a_layer_of_another_model_is_left_out():
     keras.utils.clear_session(free_memory=False)
     shared, elsewhere = keras.layers.Dense(3, name="shared"), keras.Input((3,))
