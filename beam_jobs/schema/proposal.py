@@ -2,10 +2,12 @@
 
 import collections
 import dataclasses
+import math
 import os
 import pathlib
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+import statistics
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import PIL.Image
 from apache_beam.io.filesystems import FileSystems
@@ -167,6 +169,10 @@ _GRAY_MODES = {"1", "L", "I", "I;16", "I;16B", "F"}
 _ENCODINGS = {"PNG": "png", "JPEG": "jpeg", "MPO": "jpeg"}
 
 
+_LARGEST_PROPOSED = 224  # pixels of a side, as most networks for photographs take
+_HUGE = 100  # times the pixels of the image in the middle
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Header:
     """The header of an image file as Pillow reads it."""
@@ -213,7 +219,15 @@ def propose_images(
         classes=in_natural_order(classes),
         evidence={"images": len(rows), "images_by_class": dict(sorted(classes.items()))},
     )
-    review = [f"{headers.count(None):,} files are no images and will be rejected."] if None in headers else []
+    names = [row[IMAGE_COLUMN] for row in looked_at]
+    review = (
+        [
+            f"{headers.count(None):,} files are no images and will be rejected, the first is "
+            f"{names[headers.index(None)]}."
+        ]
+        if None in headers
+        else []
+    )
     empty = _folders_without_images(input_splits, classes)
     if empty:
         review.append(f"Folders without images are no classes: {', '.join(map(repr, empty))}.")
@@ -221,15 +235,31 @@ def propose_images(
         review.append(
             f"'{LABEL_COLUMN}': the positive class is {label.positive_class!r}. If not, swap 'classes'."
         )
-    if len({header.size for header in seen}) > 1:
-        review.append(
-            "Sizes differ (height and width 0): training needs a size, as --config.image_size=224,224."
-        )
+    sizes = {name: header.size for name, header in zip(names, headers, strict=True) if header}
+    review += _size_remarks(sizes)
     return Proposal(
         schema=Schema(name=name, features=(_image(seen), label)),
         review=tuple(review),
         looked_at=f"The headers of {len(looked_at):,} of {len(rows):,} images were looked at.",
     )
+
+
+def _size_remarks(sizes: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    """Yields what to do about different sizes, (width, height) by file."""
+    if len({*sizes.values()}) == 1:
+        return
+    width, height = (statistics.median_high(sides) for sides in zip(*sizes.values(), strict=True))
+    proposed = ",".join(str(min(_LARGEST_PROPOSED, -(-side // 8) * 8)) for side in (height, width))
+    yield (
+        f"Sizes differ (height and width 0), {width} × {height} is in the middle: training needs one "
+        f"size, as --config.image_size={proposed}."
+    )
+    largest = max(sizes, key=lambda name: math.prod(sizes[name]))
+    if math.prod(sizes[largest]) > _HUGE * width * height:
+        yield (
+            f"{largest} is {' × '.join(map(str, sizes[largest]))} pixels: to decode it takes as long as a "
+            "hundred others, and a step waits for it. Make it smaller, or leave it out."
+        )
 
 
 def propose_tokens(source: TokenRows, *, name: str) -> Proposal:

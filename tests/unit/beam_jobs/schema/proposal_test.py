@@ -121,3 +121,19 @@ def test_a_turned_photo_has_the_size_that_it_is_seen_with(tmp_path: pathlib.Path
     [image, _] = propose_images(source, input_splits, name="photos", max_rows=10).schema.features
     assert (image.height, image.width, image.evidence["sizes"]) == (6, 4, ["4x6"])
     assert normalized(stream.getvalue(), image) == stream.getvalue()  # whose size as seen is the schema's
+
+
+def test_a_size_like_most_images_is_proposed_and_a_huge_one_is_named(tmp_path: pathlib.Path):
+    for number, (name, size) in enumerate(
+        {"a": (30, 20), "b": (33, 21), "c": (34, 21), "huge": (900, 500)}.items()
+    ):
+        folder = tmp_path / ("x", "y")[number % 2]
+        folder.mkdir(exist_ok=True)
+        PIL.Image.new("RGB", size).save(folder / f"{name}.png")
+    (tmp_path / "x" / "no.png").write_bytes(b"no image")
+    source = ImageFolders()
+    input_splits = source.input_splits([Input(location=str(tmp_path))])
+    review = propose_images(source, input_splits, name="shapes", max_rows=10).review
+    assert any(told.startswith("1 files are no images") and told.endswith("x/no.png.") for told in review)
+    assert any(told.endswith("as --config.image_size=24,40.") for told in review)
+    assert any("huge.png is 900 × 500 pixels" in told for told in review)
