@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_jobs.schema.datetimes import are_times_of_day, propose_datetime, unread_dates
 from beam_jobs.schema.numbers import propose_written
-from beam_jobs.schema.profiles import ColumnProfile, excerpt, spelling_aliases
+from beam_jobs.schema.profiles import TELLS_APART, ColumnProfile, excerpt, spelling_aliases
 from beam_jobs.sources.source import MOST_WRONG
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
@@ -238,7 +238,6 @@ _BY_TYPE: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureT
 
 
 _COUNTED = 20  # from this many rows on, consecutive numbers are no chance
-_NEARLY_ALL = 0.95  # as many different values for each row: an id, of which some rows occur twice
 _EMPTY = 0.999  # from this missing fraction on, a column says nothing
 
 
@@ -276,7 +275,7 @@ def why_useless(profile: ColumnProfile) -> str:
             return f"times of day or durations ('{first}') all differ: write them as numbers, such as minutes"
         return "every value differs, as in an id"
     rows, is_exact = present + profile.others, profile.are_whole_numbers or profile.numbers is None
-    if looks_like_id(profile) and is_exact and rows >= _COUNTED and profile.distinct >= _NEARLY_ALL * rows:
+    if looks_like_id(profile) and is_exact and rows >= _COUNTED and profile.distinct >= TELLS_APART * rows:
         return f"{profile.distinct:,} different values in {rows:,} rows, as in an id where some rows repeat"
     return ""
 

@@ -1,6 +1,5 @@
 """Proposes the label of a table, classes or numbers; lists the columns that could be one."""
 
-import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -13,7 +12,7 @@ from beam_jobs.schema.features import common_fields, leaving_out, looks_like_tex
 from beam_jobs.schema.numbers import propose_written
 from beam_jobs.schema.profiles import ColumnProfile, excerpt, is_number, same_values, spelling_aliases
 from beam_jobs.schema.remarks import delimiter_of, missing_remarks
-from beam_jobs.sources.source import InputSplit, Source
+from beam_jobs.sources.source import InputSplit, Source, share_needed
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
@@ -222,8 +221,7 @@ def missing_label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]
             "answer, too. Where it means that the classes are not known, leave these rows out of the data."
         )
     if missing:
-        # Rounded up, as a split of the rows may hold a few more than its share.
-        share = math.ceil(1000 * missing / max(1, profile.rows)) / 1000
+        share = share_needed(missing, profile.rows)
         yield (
             f"'{profile.name}': {missing:,} {'row has' if missing == 1 else 'rows have'} no label and will "
             f"be left out: convert needs --max_unlabelled_fraction={share:g}."

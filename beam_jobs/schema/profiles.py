@@ -187,7 +187,8 @@ IN_NUMBERS = frozenset(
         *("#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!"),  # as spreadsheets print them
     }
 )
-_TELLS_APART = 0.95  # as many different values for each row
+TELLS_APART = 0.95  # as many different values for each row: an id, of which some rows may repeat
+_COMPARED = 20_000_000  # cells of the rows that are compared with each other: some seconds
 _SHOWN = 40  # characters of a value that are shown
 # A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
 _WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
@@ -460,32 +461,32 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
 
 
 class _SeenRows:
-    """Which rows were seen, by a hash of all their cells; rows with lists or images are not compared."""
+    """Remembers the first rows by a hash of all their cells; rows with lists or images are not compared."""
 
     def __init__(self) -> None:
         self._hashes: set[int] = set()
-        self._compared = 0
+        self.compared = 0
 
     @property
     def repeated(self) -> int:
         """The number of rows that are equal to an earlier one in every cell."""
-        return self._compared - len(self._hashes)
+        return self.compared - len(self._hashes)
 
     def add(self, columns: Sequence[pa.Array | None]) -> None:
         """Adds rows, whose cells are text; None stands for a column of another kind."""
-        if not columns or any(each is None for each in columns):
+        if not columns or any(each is None for each in columns) or self.compared * len(columns) > _COMPARED:
             return
         rows = pc.binary_join_element_wise(*columns, "\x1f", null_handling="replace", null_replacement="\x1e")
         self._hashes.update(map(hash, rows.to_pylist()))
-        self._compared += len(rows)
+        self.compared += len(rows)
 
 
 def _repeated_remarks(seen: _SeenRows, profiles: Sequence[ColumnProfile], rows: int) -> Iterator[str]:
     """Yields a remark on equal rows, if a column tells nearly all rows apart; else chance makes them."""
-    telling = [each for each in profiles if each.distinct >= _TELLS_APART * rows]
+    telling = [each for each in profiles if each.distinct >= TELLS_APART * rows]
     if seen.repeated and telling:
         yield (
-            f"{seen.repeated:,} of {rows:,} rows are equal to an earlier row in every column, "
+            f"{seen.repeated:,} of {seen.compared:,} rows are equal to an earlier row in every column, "
             f"'{telling[0].name}' too. convert keeps them. If they were written by mistake, remove them."
         )
 

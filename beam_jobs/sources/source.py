@@ -160,9 +160,9 @@ def check_rejection_limit(
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
     cause = likely_cause(rejected.reasons, rows=wrong if further else rows_read)
     first = "; ".join(map(_format, rejected.listed[:examples]))
-    flag = f"--max_rejected_fraction={_share(wrong + further, rows_read + further):g}"
+    flag = f"--max_rejected_fraction={share_needed(wrong + further, rows_read + further):g}"
     if rejected.unlabelled:
-        flag += f" --max_unlabelled_fraction={_share(rejected.unlabelled, rows_read):g}"
+        flag += f" --max_unlabelled_fraction={share_needed(rejected.unlabelled, rows_read):g}"
     raise InputError(
         "rows that cannot be converted",
         received=f"{rejected.rows:,} of {rows_read:,} rows{of_lines} ({reasons})",
@@ -173,13 +173,13 @@ def check_rejection_limit(
     )
 
 
-def _share(rows: int, of: int) -> float:
+def share_needed(rows: int, of: int) -> float:
     """The fraction, rounded up to a thousandth, so that it is enough as a limit."""
     return math.ceil(1000 * rows / of) / 1000
 
 
 def _too_few_labels(rejected: Rejected, *, rows_read: int, limit: float) -> InputError:
-    share = _share(rejected.rows, rows_read)
+    share = share_needed(rejected.rows, rows_read)
     return InputError(
         "rows without a label",
         received=f"{rejected.rows:,} of {rows_read:,} rows",

@@ -227,7 +227,7 @@ def largest_batch(first: int, share: Callable[[int], float], *, empty: float = 0
 
 
 def _where_full(shares: Mapping[int, float]) -> int:
-    """Where a line through the two shares that are nearest to 1 reaches it; 0 where it does not rise."""
+    """Returns where a line through the two shares nearest to 1 reaches it; 0 where it does not rise."""
     known = sorted(
         (each for each in shares if shares[each] < math.inf), key=lambda each: abs(shares[each] - 1)
     )

@@ -50,23 +50,28 @@ def run(job: Job, *, out: TextIO | None = None) -> dict:
 
 
 def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | None) -> None:
-    started = time.monotonic()
     try:
         _count_start(job, name)
         with naming_shortages(f"stage '{name}' of cycle {job.id}", is_repeated=True):
-            document = stage(job)
+            result = timed(job, name, stage)
     except (TryAgainError, HeldError) as error:
         _postpone(job, name, error)
         raise
     except InputError as error:
         _fail(job, name, error)
         raise
-    seconds = time.monotonic() - started
-    result = {"stage": name, "at": job.now().isoformat(), "seconds": round(seconds, 3), **document}
     records.write_result(job.result_path(name), result)
     if name == decide.__name__:
         report.write(job)
-    print(f"  {name:<9} {seconds:6.1f} s  {stage_line(name, result)}", file=out, flush=True)
+    print(f"  {name:<9} {result['seconds']:6.1f} s  {stage_line(name, result)}", file=out, flush=True)
+
+
+def timed(job: Job, name: str, stage: Callable[[Job], Mapping]) -> dict:
+    """Runs a stage, and returns its result with the time that it took."""
+    started = time.monotonic()
+    document = stage(job)
+    seconds = round(time.monotonic() - started, 3)
+    return {"stage": name, "at": job.now().isoformat(), "seconds": seconds, **document}
 
 
 def _count_start(job: Job, name: str) -> None:

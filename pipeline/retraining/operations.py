@@ -2,7 +2,6 @@
 
 import datetime
 import pathlib
-import time
 
 from pipeline.base.errors import InputError
 from pipeline.publishing import publish as publish_lib
@@ -82,16 +81,13 @@ def _promotable(opened: Root, prefix: str) -> Cycle:
 
 def _check_again(job: Job) -> None:
     """Runs the infra check of a cycle anew and keeps the result; raises InputError if it fails again."""
-    from pipeline.retraining.stages import infra
+    from pipeline.retraining.cycle import STAGES, timed
 
-    started = time.monotonic()
-    result = infra(job)
+    result = timed(job, "infra", STAGES["infra"])
     job.log("checked again", passed=result["passed"])
     if not result["passed"]:
         raise _unfit(job.id, f"it failed the infra check again: {result['reasons'][0]}")
-    seconds = round(time.monotonic() - started, 3)
-    document = {"stage": "infra", "at": job.now().isoformat(), "seconds": seconds, **result}
-    records.write_result(job.result_path("infra"), document, anew=True)
+    records.write_result(job.result_path("infra"), result, anew=True)
 
 
 def _unfit(cycle: str, received: str) -> InputError:

@@ -80,7 +80,7 @@ SITUATIONS = {
         f"{INFER} --input={{}}/shop.csv --label=bought --name=shop",
     ),
     "words as a number": (
-        "--task=regression: received … different values such as …",
+        "--task=…: received … different values such as …",
         f"{INFER} --input={{}}/tags.jsonl --label=city --task=regression",
         f"{INFER} --input={{}}/tags.jsonl --label=city --task=multiclass",
     ),

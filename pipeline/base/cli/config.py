@@ -163,8 +163,9 @@ def config_of_file(flag: flags.Flag) -> ConfigDict:
 
 
 def get_config(path: str) -> ConfigDict:
-    """Runs the config file at `path`; raises whatever its code raises."""
-    return runpy.run_path(config_file(path))["get_config"]()
+    """Runs the config file at `path`, with what stands behind a colon; raises whatever its code raises."""
+    name, colon, argument = config_file(path).partition(":")
+    return runpy.run_path(name)["get_config"](*[argument] * bool(colon))
 
 
 def search_of_file(path: str) -> str:
@@ -247,14 +248,20 @@ _MISMATCH = re.compile(
 )
 
 
+def _frame_in(path: str, error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost frame of the config file in an error's traceback; None where it has none."""
+    file = config_file(path).partition(":")[0]
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
+    return frames[-1] if frames else None
+
+
 def _wrong_type(path: str, error: TypeError) -> Exception:
     """Names the line of the config file, the key, the value and the type of the key; else returns `error`."""
     cause = error.__context__ or error  # ml_collections raises another one, with the traceback as its text
-    found, file = _MISMATCH.search(str(cause)), config_file(path).partition(":")[0]
-    lines = [frame for frame in traceback.extract_tb(cause.__traceback__) if frame.filename == file]
-    if not found or not lines:
+    found, frame = _MISMATCH.search(str(cause)), _frame_in(path, cause)
+    if not found or not frame:
         return error
-    written = re.match(r"[\w.]+", lines[-1].line or "")
+    written = re.match(r"[\w.]+", frame.line or "")
     key = written[0] if written and written[0].endswith(found["name"]) else found["name"]
     value = repr(found["value"]) if found["given"] == "str" else found["value"]
     expected, action = f"a {_TYPES.get(found['wanted'], found['wanted'])}", "Correct it."
@@ -263,7 +270,7 @@ def _wrong_type(path: str, error: TypeError) -> Exception:
     if found["wanted"].endswith(ConfigDict.__name__):
         expected, action = "a group of keys", f"Set its keys one by one: {key}.KEY = VALUE."
     return InputError(
-        f"--config={path}, line {lines[-1].lineno}, {key}",
+        f"--config={path}, line {frame.lineno}, {key}",
         received=f"{value}, a {_TYPES.get(found['given'], found['given'])}",
         expected=expected,
         action=action,
@@ -286,10 +293,9 @@ def _fault_of_file(argv: Sequence[str]) -> InputError | None:
         if given:
             get_config(given)
     except (AttributeError, KeyError, TypeError) as error:
-        file = config_file(given)
-        lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
+        frame = _frame_in(given, error)
         return InputError(
-            f"--config={given}{f', line {lines[-1]}' if lines else ''}",
+            f"--config={given}{f', line {frame.lineno}' if frame else ''}",
             received=f"{type(error).__name__}: {_innermost(error)}",
             expected="a file whose get_config() returns a config",
             action="Correct this line; `--help` lists the keys of the configs in pipeline/configs.",

@@ -69,6 +69,16 @@ def test_a_config_of_ours_is_found_from_any_folder_unless_the_user_has_one_of_it
     assert config.config_file(name) == name
 
 
+def test_a_wrong_key_is_named_where_the_file_gets_an_argument(tmp_path):
+    typed = TYPED.replace("def get_config():", "def get_config(size):").replace(
+        "    {}\n", "    assert size\n"
+    )
+    (tmp_path / "own.py").write_text(typed)
+    assert config.get_config(f"{tmp_path}/own.py:small").rate == 0.5
+    told = plan(tmp_path, "", "--config.infra.latency=5.0", file=typed, argument=":small")
+    assert told.startswith("error: --config.infra.latency: received a key that the config does not have")
+
+
 def test_arguments_of_named_code_come_from_the_command_line_and_go_with_another_name():
     whole = base.get_config()
     with whole.unlocked():
@@ -96,11 +106,13 @@ def get_config():
 """
 
 
-def plan(tmp_path: pathlib.Path, line: str, *arguments: str) -> str:
+def plan(
+    tmp_path: pathlib.Path, line: str, *arguments: str, file: str | None = None, argument: str = ""
+) -> str:
     """The last line that a command with this config says, which has a group `infra` of two keys."""
-    (tmp_path / "own.py").write_text(TYPED.replace("    {}\n", f"    {line}\n"))
+    (tmp_path / "own.py").write_text(file or TYPED.replace("    {}\n", f"    {line}\n"))
     ended = subprocess.run(
-        [sys.executable, "-c", COMMAND, f"--config={tmp_path}/own.py", *arguments],
+        [sys.executable, "-c", COMMAND, f"--config={tmp_path}/own.py{argument}", *arguments],
         capture_output=True,
         text=True,
         check=False,
