@@ -41,7 +41,8 @@ def define_config(
 
     def parse_clearly(path: str) -> ConfigDict:
         try:
-            return _with_open_keys(parse(config_file(path)), _argv())
+            with _importing_beside(path):
+                return _with_open_keys(parse(config_file(path)), _argv())
         except TypeError as error:  # the file gives a key a value of another type
             raise _wrong_type(path, error) from None
 
@@ -123,6 +124,20 @@ def config_file(path: str) -> str:
     return f"{shipped}{colon}{argument}" if is_named else path
 
 
+@contextlib.contextmanager
+def _importing_beside(path: str) -> Iterator[None]:
+    """Lets a config import modules of its own folder; they come last, so that they hide none."""
+    folder = str(pathlib.Path(config_file(path).partition(":")[0]).resolve().parent)
+    if folder in sys.path:
+        yield
+        return
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
 def shipped() -> list[str]:
     """`--config=` with each config that comes with the commands, which may be named from anywhere."""
     paths = sorted(_CONFIGS.rglob("[!_]*.py"))
@@ -165,12 +180,14 @@ def config_of_file(flag: flags.Flag) -> ConfigDict:
 def get_config(path: str) -> ConfigDict:
     """Runs the config file at `path`, with what stands behind a colon; raises whatever its code raises."""
     name, colon, argument = config_file(path).partition(":")
-    return runpy.run_path(name)["get_config"](*[argument] * bool(colon))
+    with _importing_beside(path):
+        return runpy.run_path(name)["get_config"](*[argument] * bool(colon))
 
 
 def search_of_file(path: str) -> str:
     """The text of `--sweep` that the config file proposes; raises InputError if it proposes none."""
-    proposed = runpy.run_path(config_file(path).partition(":")[0]).get(_SEARCH)
+    with _importing_beside(path):
+        proposed = runpy.run_path(config_file(path).partition(":")[0]).get(_SEARCH)
     if not isinstance(proposed, str):
         raise InputError(
             "--sweep=search",

@@ -79,6 +79,17 @@ def test_a_wrong_key_is_named_where_the_file_gets_an_argument(tmp_path):
     assert told.startswith("error: --config.infra.latency: received a key that the config does not have")
 
 
+def test_a_config_imports_a_module_beside_it_from_any_folder(tmp_path):
+    (tmp_path / "sizes_of_mine.py").write_text("RATE = 0.25\n")
+    line = "    config.infra = {'calls': RATE}\n"
+    own = f"from sizes_of_mine import RATE\n{TYPED}".replace("    {}\n", line)
+    assert plan(tmp_path, "", file=own) == "{'calls': 0.25}"
+    (tmp_path / "own.py").write_text(own)
+    before = list(sys.path)
+    assert config.get_config(f"{tmp_path}/own.py").infra.calls == 0.25
+    assert sys.path == before
+
+
 def test_arguments_of_named_code_come_from_the_command_line_and_go_with_another_name():
     whole = base.get_config()
     with whole.unlocked():
