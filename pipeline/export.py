@@ -25,6 +25,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     signals.handle_signals()
 
 import pathlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags, logging
@@ -82,7 +83,12 @@ def main(argv: Sequence[str]) -> None:
     run = restore.restore_model(pathlib.Path(_WORKDIR.value), checkpoint=_CHECKPOINT.value)
     for each in run.damaged:
         print(f"warning    a checkpoint is damaged, so another one is taken: {each}")
-    document = export.export_model(export.trained(run), output, formats=_FORMAT.value)
+    document = export.export_model(
+        export.trained(run),
+        output,
+        formats=_FORMAT.value,
+        begins=lambda part: print(f"exporting: {part}", file=sys.stderr, flush=True),
+    )
     with command.announce_published(f"the export {output}"):
         if _JSON.value:
             files.write_json(_JSON.value, document)

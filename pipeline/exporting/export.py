@@ -72,6 +72,7 @@ def export_model(
     *,
     examples: Sequence[bytes] | None = None,
     formats: Sequence[str] = (),
+    begins: Callable[[str], None] = lambda _: None,
 ) -> dict:
     """Writes and verifies the export at `output`; returns the content of `export.json`.
 
@@ -79,6 +80,7 @@ def export_model(
       examples: serialized examples of the recorded requests (see pipeline/exporting/requests.py); they need
         no label. None: the golden ones.
       formats: names of RUNTIMES; the export holds a file for each.
+      begins: receives the name of each part before it is done, which may take a minute.
 
     Raises:
       InputError: `output` exists, a fresh process computes other predictions from the export, or the model
@@ -90,8 +92,10 @@ def export_model(
     held = files.hold_directory(staging, thing=f"--output={output}")
     with held, directories.staged(staging), fresh_process(staging) as replayed:
         records.check_new(output)  # again: an export that held it may just have ended
-        converted = _write(trained, staging, examples, formats)
+        converted = _write(trained, staging, examples, formats, begins)
+        begins("the file for Keras")
         refusal = keras_file.save(trained.model, staging)
+        begins("replay in a fresh process")
         in_keras = _kept_if_it_loads(replayed(), refusal, staging)
         document = _write_contents(trained, staging, {"keras": in_keras, **converted})
         directories.rename(staging, output)
@@ -143,9 +147,14 @@ def _kept_if_it_loads(found: dict, refusal: str, directory: pathlib.Path) -> dic
 
 
 def _write(
-    trained: Trained, directory: pathlib.Path, examples: Sequence[bytes] | None, formats: Sequence[str]
+    trained: Trained,
+    directory: pathlib.Path,
+    examples: Sequence[bytes] | None,
+    formats: Sequence[str],
+    begins: Callable[[str], None],
 ) -> dict[str, dict]:
     """Writes all files but `model.keras`; returns what export.json says about those in other formats."""
+    begins("the SavedModel")
     functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
     archive = keras.export.ExportArchive()
     archive.track(trained.model)
@@ -158,10 +167,12 @@ def _write(
     schema_lib.save(trained.schema, directory / schema_lib.FILE_NAME)
     shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)
     shutil.copyfile(trained.golden_path, directory / replay.GOLDEN_EXAMPLES)
+    begins("golden predictions and requests")
     _write_golden(functions[records.SERVING_DEFAULT], directory)
     _write_requests(trained, functions, directory, examples)
     if not formats:
         return {}
+    begins(f"files for {', '.join(formats)}")
     with _scratch(directory) as scratch:
         return formats_lib.write(
             formats,

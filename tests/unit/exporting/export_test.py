@@ -179,10 +179,14 @@ def test_a_model_that_answers_otherwise_in_a_fresh_process_is_not_published(trai
         def call(self, values: tf.Tensor) -> tf.Tensor:
             return values + tf.cast(tf.math.floormod(tf.timestamp(), 1.0), tf.float32)
 
-    restless = keras.Model(trained.model.inputs, Clock()(trained.model.outputs[0]))
+    restless = dataclasses.replace(
+        trained, model=keras.Model(trained.model.inputs, Clock()(trained.model.outputs[0]))
+    )
+    begun: list[str] = []
     with pytest.raises(InputError, match=r"differ by up to .*nothing was written"):
-        export.export_model(dataclasses.replace(trained, model=restless), tmp_path / "out" / "1")
+        export.export_model(restless, tmp_path / "out" / "1", begins=begun.append)
     assert list((tmp_path / "out").iterdir()) == []
+    assert (begun[0], begun[-1]) == ("the SavedModel", "replay in a fresh process")
 
 
 def test_an_existing_export_is_never_touched(exported, trained):
