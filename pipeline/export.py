@@ -25,7 +25,6 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     signals.handle_signals()
 
 import pathlib
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags, logging
@@ -87,7 +86,7 @@ def main(argv: Sequence[str]) -> None:
         export.trained(run),
         output,
         formats=_FORMAT.value,
-        begins=lambda part: print(f"exporting: {part}", file=sys.stderr, flush=True),
+        begins=lambda part: print(f"exporting: {part}", flush=True),
     )
     with command.announce_published(f"the export {output}"):
         if _JSON.value:
