@@ -109,7 +109,7 @@ _LIST_DELIMITER = flags.DEFINE_multi_string(
     "alone, in all columns where it occurs. Lists of JSON Lines, Parquet and Avro need none.",
 )
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default the name of the first input.")
-_MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images, at most.", 1)
+_MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "The most rows, or images, to look at.", 1)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the proposal and its remarks to it, as JSON.")
 
 COMMAND = Command(

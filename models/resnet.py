@@ -190,7 +190,7 @@ def _published_logits(x: keras.KerasTensor, outputs: int, dropout: float) -> ker
 
 
 def _padded_convolution(x: keras.KerasTensor, width: int, size: int, *, stride: int) -> keras.KerasTensor:
-    """As published, with zeros on both sides; Keras's "same" pads a strided image at its end alone."""
+    """The published convolution, with zeros on both sides; Keras pads a strided image at its end alone."""
     if stride == 1:
         return _convolution(width, size)(x)
     x = keras.layers.ZeroPadding2D(size // 2)(x)

@@ -48,7 +48,8 @@ def sequence_recommender(
       outputs: the items.
       of_items: the sequences whose ids are items: their table is that of the items.
       size: numbers of a query's and an item's vector, and between the blocks.
-      depth: blocks; `heads`: of each, of size / heads numbers, an even number.
+      depth: blocks.
+      heads: heads of a block; size / heads numbers each, an even number.
       expansion: hidden units of a block's perceptron, times the size.
       embedding: size of another id's embedding.
       frequencies: periodic features of each number; 0: the numbers alone.

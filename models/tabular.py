@@ -77,7 +77,7 @@ class PiecewiseLinear(keras.layers.Layer):
 
 
 def _thinned(boundaries: Sequence[float], bins: int) -> tuple[float, ...]:
-    """At most `bins` + 1 of the boundaries, with both ends; boundaries that nearly touch become one."""
+    """The boundaries, at most `bins` + 1 and both ends among them; those that nearly touch become one."""
     different = np.unique(np.asarray(boundaries, np.float32))
     different = different[np.diff(different, prepend=-np.inf) > _NARROWEST]
     if len(different) > bins + 1:

@@ -49,7 +49,7 @@ _CHECKPOINT = flags.DEFINE_string(
 _FORMAT = flags.DEFINE_list(
     "format",
     [],
-    "litert|onnx, or both with a comma: more files of the model. They need `pip install -r "
+    "FORMAT,…: more files of the model, litert or onnx or both. They need `pip install -r "
     "requirements/export.txt`.",
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write a summary of the export to it, as JSON.")

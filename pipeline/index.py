@@ -37,7 +37,7 @@ from pipeline.data.dataset import shards
 from pipeline.data.dataset.foreign import build
 from pipeline.data.dataset.shards import Index
 
-_CHECK = flags.DEFINE_bool("check", False, "Only compare the indexes that there are. Nothing is written.")
+_CHECK = flags.DEFINE_bool("check", False, "Only compare existing indexes. Nothing is written.")
 
 
 COMMAND = Command(name="pipeline.index", description=__doc__, arguments="FILE…", flags={"Flags": (_CHECK,)})

@@ -68,7 +68,9 @@ _FIND_MAX_BATCH = flags.DEFINE_boolean(
     False,
     "Also search for the largest batch that fits a TPU's device; this takes some more compilations.",
 )
-_BATCH = flags.DEFINE_list("batch", [], "N,…: global batches to forecast. By default the one in the config.")
+_BATCH = flags.DEFINE_list(
+    "batch", [], "NUMBER,…: global batches to forecast. By default the one in the config."
+)
 _FEED = flags.DEFINE_boolean("feed", True, "Measure how fast the input pipeline is on this host.")
 _PRICES = flags.DEFINE_string(
     "prices",

@@ -141,7 +141,7 @@ class Problems(dict[int, str]):
         self.notes.setdefault(kind, set()).update(rows)
 
     def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:
-        """Names a problem of these rows: positions, or a bool [rows]."""
+        """Gives these rows a problem; `rows` are positions, or a bool [rows]."""
         if isinstance(rows, pa.BooleanArray):
             rows = np.flatnonzero(rows.fill_null(False).to_numpy(zero_copy_only=False)).tolist()
         for row in rows:

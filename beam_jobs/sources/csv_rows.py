@@ -35,7 +35,7 @@ class Dialect:
                 "--delimiter, --quote and --escape",
                 received=", ".join(map(repr, said)),
                 expected="characters that differ",
-                action="Correct one of them; --quote=none and --escape=none are for files without.",
+                action="Correct one of them; --quote=none and --escape=none are for files that have none.",
             )
 
     @property

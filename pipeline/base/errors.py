@@ -185,7 +185,7 @@ def check_address_space(needed: int) -> None:
             "memory",
             received=f"a limit of {limit / 1e9:.1f} GB on the address space of a process (ulimit -v)",
             expected=f"{needed / 1e9:.1f} GB or more, as its libraries reserve",
-            action="Raise the limit, such as with `ulimit -v unlimited`; a limit of a cgroup is not meant.",
+            action="Raise the limit, such as with `ulimit -v unlimited`; limits of a cgroup do not count.",
         )
 
 

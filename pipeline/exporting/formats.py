@@ -67,7 +67,7 @@ def write(
     if schema.label.is_retrieval:
         raise InputError(
             "--format",
-            received=f"{', '.join(formats)}, of a model that answers the names of items (task retrieval)",
+            received=f"{', '.join(formats)}, of a model that returns the names of items (task retrieval)",
             expected="none: other runtimes have no text",
             action="Leave the format out: the SavedModel and model.keras are always there.",
         )

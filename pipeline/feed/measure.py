@@ -154,7 +154,7 @@ class Residency:
 
 
 def residency(paths: Sequence[str]) -> Residency | None:
-    """None if a file is not local."""
+    """The residency of the files; None if one is not local."""
     try:
         sizes = [pathlib.Path(path).stat().st_size for path in paths]
     except OSError:
@@ -272,7 +272,7 @@ def memory_bytes() -> int:
 
 
 def _queued_seconds() -> dict[int, float]:
-    """By thread, from Linux' scheduler statistics: nanoseconds run, nanoseconds ready to run, time slices."""
+    """Seconds that each thread was ready to run and waited for a core, from Linux' scheduler statistics."""
     queued = {}
     for task in TASKS.glob("*"):
         try:

@@ -201,7 +201,7 @@ def _note(prices: Prices | None, today: datetime.date) -> str:
 
 
 def _chart(plans: Sequence[Planned], currency: str) -> Figure | None:
-    """A line for each run: its cost is in proportion to its time."""
+    """A chart with a line for each run, whose cost is in proportion to its time."""
     drawn = [each for each in plans if each.cost]
     if not drawn:
         return None

@@ -281,7 +281,7 @@ def _weights(rows: StoredRows, targets: Targets) -> _Columns:
 
 
 def _texts(rows: StoredRows, names: Sequence[str]) -> _Columns:
-    """Returns the features as text [n], each under SLICES."""
+    """Returns the features as text [n], under the keys (SLICES, name)."""
     values = rows.features(names) if names else {}
     return {
         (SLICES, name): groups.texts(rows.schema[name], tensor.numpy()) for name, tensor in values.items()

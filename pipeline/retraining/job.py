@@ -90,7 +90,7 @@ class Job:
                 f"dataset {dataset}",
                 received="no rows in split 'test'",
                 expected="a test split to evaluate on, since config.holdout.kind is 'split'",
-                action='Set config.spans.convert to "--splits=train=0.8,validation=0.1,test=0.1".',
+                action='Set config.spans.convert = ("--splits=train=0.8,validation=0.1,test=0.1",).',
             )
         return Part(dataset=dataset, split=_TEST)
 

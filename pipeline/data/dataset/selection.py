@@ -36,7 +36,7 @@ class Selection:
         return sum(last - first for first, last in self.ranges)
 
     def part(self, first: int, end: int) -> "Selection":
-        """The rows from `first` to before `end`, counted over all that are selected."""
+        """The rows [first, end), counted over all that are selected."""
         kept, before = [], 0
         for low, high in self.ranges:
             cut = max(low, low + first - before), min(high, low + end - before)

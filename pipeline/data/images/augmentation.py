@@ -48,7 +48,7 @@ class Augmentation:
         9.0, f"strength of these operations, up to {LARGEST_MAGNITUDE:g}", limit=LARGEST_MAGNITUDE
     )
     mixup: float = _setting(
-        0.0, "α of mixup, which blends each two neighbours of a batch: 0.2 a little, 1 evenly", limit=10.0
+        0.0, "α of mixup, which blends neighbours of a batch in pairs: 0.2 a little, 1 evenly", limit=10.0
     )
     cutmix: float = _setting(
         0.0,

@@ -106,7 +106,7 @@ def size_refusal(message: str, *, where: str = "image") -> InputError | None:
         return InputError(
             where,
             received=f"a {found.group(1)} of a subtype that TensorFlow decodes to other pixels",
-            expected="8 bits a sample, the way up that it is meant to be seen",
+            expected="8 bits a sample, upright",
             action="Save it again as such a PNG or JPEG; beam_jobs.convert and beam_jobs.predict do so.",
         )
     return None

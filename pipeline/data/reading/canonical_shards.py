@@ -99,7 +99,7 @@ class Segments(NamedTuple):
         return self.rows_before(last[:, None])[:, 0]
 
     def ranges(self, first: tf.Tensor, end: tf.Tensor) -> IndexRanges:
-        """The ranges from `first` to before `end`, both [shards], of each shard."""
+        """The ranges [first, end) of each shard, both [shards]."""
         numbers = tf.ragged.range(first, end)
         shards, ranges = numbers.value_rowids(), numbers.flat_values
         is_cut = ranges == tf.gather(self.whole, shards)
@@ -120,7 +120,7 @@ def _start_of(parts: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CanonicalShards:
-    """Some of the `count` canonical shards: `first` to before `end`. Numbers of shards count over all shards.
+    """Some of the `count` canonical shards: [first, end), numbered over all shards.
 
     The rows of a shard are numbered from the start of training, like positions.
     """
@@ -172,7 +172,7 @@ class CanonicalShards:
         return batches * tf.constant(self.here * self.size, numbers.dtype) + in_run
 
     def positions(self, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-        """The positions of the places from `start` to before `end`, both int64 []: int64 [n]."""
+        """The positions of the places [start, end), both int64 []: int64 [n]."""
         places = tf.range(start, end)
         if self.here == self.count:
             return places
@@ -181,7 +181,7 @@ class CanonicalShards:
         return places + batches * (self.global_batch - (after - first)) + first
 
     def of_run(self, first: int, end: int) -> "CanonicalShards":
-        """The shards that give the examples of a global batch from `first` to before `end`."""
+        """The shards that give the examples [first, end) of a global batch."""
         return dataclasses.replace(self, first=first // self.size, end=-(-end // self.size))
 
 

@@ -126,7 +126,7 @@ class Share:
 
 
 def cut_runs(rows: tf.Tensor, size: int, first: int, end: int) -> tf.Tensor:
-    """Cuts each run of `size` rows, [n * size, …], to the rows from `first` to before `end`."""
+    """Cuts each run of `size` rows, [n * size, …], to the rows [first, end)."""
     if (first, end) == (0, size):
         return rows
     runs = tf.reshape(rows, [-1, size, *rows.shape[1:]])

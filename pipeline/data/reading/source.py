@@ -147,7 +147,7 @@ class BatchSource:
             raise InputError(
                 "host of a source's batches",
                 received=f"{self.host}",
-                expected=f"0 to {self.hosts - 1}: the number of this one of {self.hosts} hosts",
+                expected=f"0 to {self.hosts - 1}: the number of this host, of {self.hosts}",
                 action="Hosts are numbered from 0 on: give this one its number.",
             )
         if self.size < 1 or self.hosts < 1 or self.size % self.hosts:
@@ -241,7 +241,7 @@ class _RecordReader:
             raise self._error(int(numbers[error.record]), error.reason) from None
 
     def _frames(self, numbers: np.ndarray) -> list[bytes]:
-        """The records with their frames, as they are in their files."""
+        """The records with their frames, as their files hold them."""
         shards = np.searchsorted(self._shards.record_starts, numbers, side="right") - 1
         begins, ends = self._places(numbers, shards)
         if not len(numbers):

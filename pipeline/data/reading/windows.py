@@ -197,7 +197,7 @@ class WindowReader:
     def _unit(
         self, chosen: IndexRanges, parts: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor, mixed: tf.Tensor
     ) -> Unit:
-        """The rows of the shards from the numbers `begins` on to before `ends`, int64 [shards] both.
+        """The rows [begins, ends) of the shards, int64 [shards] both.
 
         Args:
           chosen: the parts that hold them.

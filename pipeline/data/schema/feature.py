@@ -123,7 +123,7 @@ class Feature:
         if self.missing == "default":
             self._require(self.default is not None, "default", None, "a value, because missing is 'default'")
         if self.missing == "mark":
-            expected = "'reject' or 'default': an int64 has no value left over to mark with"
+            expected = "'reject' or 'default': no value of an int64 can stand for a missing one"
             self._require(self.marker is not None, "missing", "mark", expected)
         limit = self.max_missing_fraction
         in_range = limit is None or 0 <= limit <= 1

@@ -207,7 +207,7 @@ class Label(Feature):
 
     @property
     def is_retrieval(self) -> bool:
-        """Whether the classes are items, of which a model answers the best ones."""
+        """Whether the classes are items, of which a model returns the best ones."""
         return self.task == RETRIEVAL
 
     @property

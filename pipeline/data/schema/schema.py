@@ -235,10 +235,10 @@ class Schema:
                 )
         tasks = [label.task for label in self.of_type(Label)]
         if tasks != [RANKING]:
-            expected = f"one label, whose task is {RANKING}, with a group"
+            expected = f"one label, of task {RANKING}, where there is a group"
             raise schema_error("features", f"labels of the tasks {tasks}", expected)
         if self.split_by:
-            expected = "none with a group, whose rows are in one split by its column"
+            expected = "none where there is a group: its column decides the split"
             raise schema_error("split_by", split_by_to_json(self.split_by), expected)
 
     @functools.cached_property

@@ -218,7 +218,7 @@ class Classes(Values):
 
 
 class ClassSets(Classes):
-    """In how many rows each class of a multilabel is, by its name; counted by its index."""
+    """The number of rows that have each class of a multilabel, by its name; counted by its index."""
 
     def add(self, order: np.ndarray, column: pa.Array) -> None:
         Gathered.add(self, order, column)

@@ -179,7 +179,7 @@ def sampled(rows: int, most: int, *, seed: int) -> np.ndarray:
 
 
 def _shortened(trained: Table, *, seed: int) -> Table:
-    """As many random rows as have no more characters than is allowed."""
+    """Random rows, as many as have no more characters than is allowed."""
     lengths = sum(np.array([len(text) for text in trained.cells[:, at]]) for at in trained.of(TEXTS))
     if np.sum(lengths) <= _MOST_CHARACTERS:
         return trained

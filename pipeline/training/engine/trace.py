@@ -19,7 +19,7 @@ _MOST_STEPS = 1_000  # steps, at most: a step takes 100 KB of trace or more
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Steps:
-    """The steps from `first`, counted from 0, to before `end`."""
+    """The steps [first, end), counted from 0."""
 
     first: int
     end: int

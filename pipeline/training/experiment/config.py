@@ -286,7 +286,7 @@ def check_keys(config: Values) -> None:
             if name not in known and not takes_more:
                 meant = did_you_mean(name, sorted(known), otherwise="Leave it out.")
                 expected = f"a key of {group or 'the config'}, which pipeline/configs/base.py lists"
-                raise _error(f"{prefix}{name}", "a key that there is not", expected, meant)
+                raise _error(f"{prefix}{name}", "a key that does not exist", expected, meant)
         for name in sorted(known):
             if name not in given:
                 begin = "Begin the config with get_config() of pipeline/configs/base.py."

@@ -305,7 +305,7 @@ def matching(
         if not any(fnmatch.fnmatchcase(path, pattern) for path in paths):
             raise InputError(
                 f"--config.{key}",
-                received=f"{pattern!r}, which no variable is called",
+                received=f"{pattern!r}, which matches no variable",
                 expected=f"patterns of {', '.join(paths)}",
                 action="Correct it in the config file or on the command line; * stands for any characters.",
             )

@@ -34,7 +34,7 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
         raise _error(_WEIGHTS, args, f"() for label '{label.name}', which has no classes")
     if args and label.shape:
         expected = f"() for label '{label.name}', of which an example has any number of classes"
-        raise _error(_WEIGHTS, args, f"{expected}: --config.data.example_weights weighs examples")
+        raise _error(_WEIGHTS, args, f"{expected}: --config.train.example_weights weighs examples")
     weights = _balanced(label, statistics) if args == (BALANCED,) else _as_given(args, label)
     scale = learned_scale(experiment.loss, label, statistics)
     own = losses.build(experiment.own_loss, label, scale)

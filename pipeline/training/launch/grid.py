@@ -86,9 +86,9 @@ def values(text: str) -> dict[str, tuple[str, ...]]:
         if not equals or not key or "" in listing or key == name.strip():
             raise _no_sweep(part, "config.KEY=VALUE,VALUE,…, such as " + _EXAMPLE)
         if key in found:
-            raise _no_sweep(f"config.{key} twice", "each key once")
+            raise _no_sweep(f"config.{key} twice", "each key once", "Name it once.")
         if repeated := next((value for value in listing if listing.count(value) > 1), None):
-            raise _no_sweep(f"config.{key}={repeated} twice", "each value once")
+            raise _no_sweep(f"config.{key}={repeated} twice", "each value once", "Name it once.")
         found[key] = listing
     if not found:
         raise _no_sweep("no key", "config.KEY=VALUE,VALUE,…, such as " + _EXAMPLE)
@@ -107,7 +107,7 @@ def _listed(text: str) -> list[str]:
     return listing
 
 
-def _no_sweep(received: str, expected: str) -> InputError:
-    return InputError(
-        "--sweep", received=received, expected=expected, action="Quote it, for the shell takes ; and (."
-    )
+def _no_sweep(
+    received: str, expected: str, action: str = "Quote it: the shell reads ; and ( itself."
+) -> InputError:
+    return InputError("--sweep", received=received, expected=expected, action=action)

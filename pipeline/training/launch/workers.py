@@ -335,7 +335,7 @@ def check_workers(workers: int, *, strategy: str, replicas: int, global_batch: i
         raise InputError(
             flag,
             received="a machine with GPUs, of which each worker would take all",
-            expected="a machine without, to try several workers on its processor",
+            expected="a machine without GPUs, to try several workers on its processor",
             action="Use --strategy=mirrored here: one process feeds all GPUs of a machine.",
         )
     if workers > (most := _memory() // _WORKER_BYTES):

@@ -252,13 +252,13 @@ def test_a_file_of_a_schema_says_the_group(tmp_path: pathlib.Path):
     [
         (
             {"features": (Numeric(name="x"), Label(name="y", classes=("a", "b")))},
-            "one label, whose task is ranking",
+            "one label, of task ranking",
         ),
         (
             {"features": (Tensor(name="x", dimensions=(2,)), SCHEMA.label)},
             "received a feature of kind tensor",
         ),
-        ({"split_by": SplitBy(columns=("x",))}, "expected none with a group"),
+        ({"split_by": SplitBy(columns=("x",))}, "expected none where there is a group"),
     ],
 )
 def test_what_does_not_suit_a_group_is_refused(changes: dict, message: str):

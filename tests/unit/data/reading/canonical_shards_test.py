@@ -30,7 +30,7 @@ def made(sizes: tuple[int, ...]) -> tuple[Segments, np.ndarray]:
 
 
 def rows_of(segments: Segments, first: np.ndarray, end: np.ndarray) -> list[int]:
-    """The rows of the ranges of all shards, each shard's from `first` to before `end`."""
+    """The rows of the ranges of all shards, [first, end) of each."""
     ranges = segments.ranges(tf.constant(first, tf.int64), tf.constant(end, tf.int64))
     found = zip(*(each.numpy() for each in ranges), strict=True)
     return [

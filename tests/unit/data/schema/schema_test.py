@@ -131,7 +131,7 @@ def test_fingerprint_counts_what_changes_the_data_and_nothing_else():
         ),
         (
             {"features": [{"kind": "numeric", "name": "x", "number": "int64", "missing": "mark"}]},
-            "no value left over to mark with",
+            "no value of an int64 can stand for a missing one",
         ),
         (
             {"features": [{"kind": "numeric", "name": "x", "clean": {"strp": " "}}]},

@@ -393,7 +393,7 @@ def test_single_weights_can_be_frozen_while_their_layer_trains():
 @pytest.mark.parametrize(
     ("patterns", "message"),
     [
-        (("steam/*",), "'steam/*', which no variable is called; expected patterns of head/bias, head/kernel"),
+        (("steam/*",), "'steam/*', which matches no variable; expected patterns of head/bias, head/kernel"),
         (("*",), "('*',); expected patterns that leave a weight to train"),
         (
             ("norm/moving_mean",),

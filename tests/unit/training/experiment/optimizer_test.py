@@ -316,7 +316,7 @@ def test_values_that_differ_from_those_of_keras_are_told():
 
 def test_keys_of_the_config_are_arguments_of_a_named_optimizer():
     assert build(name="Lion", beta_2=0.5, clip_norm=3.0).beta_2 == 0.5
-    with pytest.raises(InputError, match=r"config.optimizer.beta_2: received a key that there is not"):
+    with pytest.raises(InputError, match=r"config.optimizer.beta_2: received a key that does not exist"):
         build(name="sgd", beta_2=0.5)
 
 

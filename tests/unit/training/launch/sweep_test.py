@@ -272,8 +272,8 @@ def test_values_take_the_types_of_the_config_and_leave_it_as_it_was():
         ("config.seed=1,,2", "expected config.KEY=VALUE"),
         ("config.=1", "expected config.KEY=VALUE"),
         (" ; ;", "received no key"),
-        ("config.seed=1;config.seed=2", "config.seed twice"),
-        ("config.seed=1,1", "config.seed=1 twice"),
+        ("config.seed=1;config.seed=2", "config.seed twice; expected each key once. Name it once."),
+        ("config.seed=1,1", "config.seed=1 twice; expected each value once. Name it once."),
         (";".join(f"config.a{n}=1,2" for n in range(64)), "more than 1,000 combinations"),
     ],
 )
