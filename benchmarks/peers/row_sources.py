@@ -96,7 +96,7 @@ def _gathered(mapped: np.ndarray) -> Iterator[torch.Tensor]:
 
 
 def _cpu_us(batches: Callable[[], Iterable], count: int) -> float:
-    """Of all that is done for so many batches: Grain's threads begin before the first one is asked for."""
+    """CPU µs a row of all that so many batches take: Grain's threads begin before the first is asked for."""
     began = time.process_time()
     taken = sum(1 for _ in itertools.islice(batches(), count))
     return (time.process_time() - began) / (taken * BATCH) * 1e6
