@@ -141,7 +141,7 @@ def resnet50(
     stem_stride: int = 0,
     dropout: float = 0.0,
 ) -> keras.Model:
-    """Builds ResNet-50: stages of 3, 4, 6 and 3 bottlenecks, 1x1, 3x3 and 1x1; arguments as of `resnet18`."""
+    """Builds ResNet-50: stages of 3, 4, 6 and 3 bottlenecks, 1x1, 3x3 and 1x1; arguments as in `resnet18`."""
     image, x = images.pixels(image_shape, dtype=image_dtype, rescaling=image_rescaling)
     x = _published_stem(x, width, _stem_stride(stem_stride, image_shape))
     x = _published_stages(x, _bottleneck, width, blocks=(3, 4, 6, 3))

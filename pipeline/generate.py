@@ -34,7 +34,9 @@ _CHECKPOINT = flags.DEFINE_string(
     "checkpoint", "", "best|last|STEP: the checkpoint of a --workdir, as for pipeline.export."
 )
 _TOKENIZER = flags.DEFINE_string(
-    "tokenizer", "", "FILE or bytes: the tokenizer that convert made the tokens with. Leave it out for bytes."
+    "tokenizer",
+    "",
+    "FILE: the tokenizer that convert made the tokens with. Leave it out where that was bytes.",
 )
 _PROMPT = flags.DEFINE_multi_string("prompt", [], "TEXT: a prompt to continue.")
 _PROMPTS = flags.DEFINE_string("prompts", None, "FILE: prompts in UTF-8, one a line.")

@@ -338,18 +338,18 @@ def _failed(text: str) -> FailedError:
         "the run",
         received=" ".join((causes[-1] if causes else text).split())[:300],
         expected="workers that end their work",
-        action=f"Nothing was published. {_kept(text)} Report it, with that file.",
+        action=f"Nothing was published. {_reported(text)}",
     )
 
 
-def _kept(text: str) -> str:
-    """Says where the traceback is kept, if it can be."""
+def _reported(text: str) -> str:
+    """Says how to report the fault: with the file of the traceback, if one can be written."""
     try:
         with tempfile.NamedTemporaryFile("w", prefix="penstock-", suffix=".log", delete=False) as log:
             log.write(f"{text}\n\n{traceback.format_exc()}")
     except OSError:  # the temporary directory is full, or there is none
-        return "The traceback could not be kept."
-    return f"The whole traceback is in {log.name}."
+        return "Report it; the traceback could not be kept."
+    return f"Report it, with the whole traceback: {log.name}."
 
 
 # --- The project's code as a wheel for remote workers.

@@ -233,7 +233,7 @@ class ColumnProfile:
 
     @property
     def holds_lists(self) -> bool:
-        """Returns whether a row has several values, or may have by what the user says."""
+        """Returns whether a row has several values, or may have them, as the user says."""
         return max(self.lengths, default=0) > 1 or bool(self.delimiter)
 
     @functools.cached_property

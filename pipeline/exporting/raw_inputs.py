@@ -73,7 +73,7 @@ def _parameter(name: str) -> str:
 
 
 def _substitutes(name: str, number: int) -> Iterator[str]:
-    """Yields other names for the feature with this number, without end."""
+    """Yields other names for the feature of this number; it never ends."""
     stem = ascii_words(name) or "input"
     yield stem
     for later in itertools.count(number):

@@ -85,7 +85,7 @@ def require_installed() -> None:
     if missing:
         raise InputError(
             "--target of a TPU",
-            received=f"{' and '.join(missing)} not installed",
+            received=f"a Python environment without {' and '.join(missing)}",
             expected="the optional packages that hold the compiler",
             action="Install them: pip install -r requirements/preflight.txt, or 'penstock[preflight]'.",
         )
@@ -209,9 +209,9 @@ def _executable(program: bytes, topology: str, replicas: int):
 
 
 def _layout(topology: str) -> dict[str, object]:
-    """What libtpu must be told of a topology beside its name.
+    """Options that libtpu needs for a topology besides its name.
 
-    It takes hosts for 2x2 chips unless it hears otherwise, so that a slice of one chip would be none. The two
+    It assumes hosts of 2x2 chips, so that it would refuse a slice of one chip. The two
     cores of a v4 are one device on Cloud TPUs, with all memory of the chip ("megacore").
     """
     generation, _, shape = topology.partition(":")

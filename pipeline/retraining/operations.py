@@ -75,7 +75,7 @@ def _promotable(opened: Root, prefix: str) -> Cycle:
             action="`pipeline.retrain status` lists them.",
         )
     if not said["parity"]["passed"]:
-        raise _unfit(cycle.id, f"it failed parity: {said['parity']['reasons'][0]}")
+        raise _unfit(cycle.id, f"a failed parity check: {said['parity']['reasons'][0]}")
     return cycle
 
 
@@ -86,7 +86,7 @@ def _check_again(job: Job) -> None:
     result = timed(job, "infra", STAGES["infra"])
     job.log("checked again", passed=result["passed"])
     if not result["passed"]:
-        raise _unfit(job.id, f"it failed the infra check again: {result['reasons'][0]}")
+        raise _unfit(job.id, f"an infra check that failed again: {result['reasons'][0]}")
     records.write_result(job.result_path("infra"), result, anew=True)
 
 

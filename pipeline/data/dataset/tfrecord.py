@@ -156,7 +156,7 @@ _LIST_TAG = {"bytes": _FIELD_1, "float": _FIELD_2, "int64": _FIELD_3}  # tags of
 
 
 def example_head(length: int) -> bytes:
-    """The bytes before map entries of `length` bytes in all: Example.features = 1."""
+    """The bytes before the map entries, which take `length` bytes: Example.features = 1."""
     return _FIELD_1 + varint(length)
 
 

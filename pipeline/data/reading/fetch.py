@@ -243,9 +243,7 @@ _SKIPPED_BYTES = 256 << 10  # 256 KiB: TensorFlow (2.21) reads the bytes that it
 
 
 def offsets_of(shards: Shards) -> Offsets:
-    """A look-up of the offsets of these shards in memory, 8 bytes a record; or in indexes, where the shards
-    hold no offsets.
-    """
+    """Looks offsets up in memory, 8 bytes a record; in the indexes if the shards hold none."""
     return _indexed(shards) if shards.offsets is None else _held(shards, shards.offsets)
 
 

@@ -477,7 +477,7 @@ LABEL_TASKS: Mapping[str, LabelTask] = {
 
 
 def declared_tasks() -> tuple[str, ...]:
-    """The tasks that a schema file may name: a label by itself has no several targets, and is no tokens."""
+    """The tasks that a schema file may name: several targets and tokens have tasks of their own."""
     others = (TASK_OF_SEVERAL["regression"], TokenLabel.task)
     return tuple(name for name in LABEL_TASKS if name not in others)
 

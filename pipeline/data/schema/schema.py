@@ -492,7 +492,7 @@ def check_names(schema: Schema) -> None:
 
 
 def _candidates(column: str, number: int) -> Iterator[str]:
-    """Yields names for the column of this number without end, the best first."""
+    """Yields names for the column of this number, the best first; it never ends."""
     stem = column if is_identifier(column) else _as_identifier(column, number)
     yield stem
     yield from (f"{stem}_{n}" for n in itertools.count(2))

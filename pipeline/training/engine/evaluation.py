@@ -64,7 +64,7 @@ class Evaluator:
 
     @property
     def hosts(self) -> int:
-        """How many read the batches of the last evaluation."""
+        """The number of hosts that read the batches of the last evaluation."""
         return self._hosts
 
     def __call__(

@@ -221,7 +221,7 @@ def train_step(
 
 
 def _scale(counts: tf.Tensor | None, global_batch: int) -> tf.Tensor | None:
-    """What turns counts of examples, float32 [batch] here, into such whose mean over the global batch is 1.
+    """The factor that gives counts of examples, float32 [batch] here, a mean of 1 over the global batch.
 
     Args:
       counts: None: each counts 1.

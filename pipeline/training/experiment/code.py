@@ -208,7 +208,7 @@ def _found(module: str, thing: str, place: Place, recorded: object) -> tuple[pat
     if top in _OPTIONAL:
         raise InputError(
             thing,
-            received=f"{_OPTIONAL[top]} is not installed",
+            received=f"a Python environment without {_OPTIONAL[top]}",
             expected="the optional packages for models",
             action="Install them: pip install -r requirements/models.txt, or 'penstock[models]'.",
         )

@@ -9,13 +9,13 @@ the rows of the training split, R below.
 |---|---|
 | `evaluation.split` | `validation`; where there is none, the last tenth of `train`: see below |
 | `train.split` | `train`, without that tenth |
-| `global_batch` | the largest power of two ≤ R / 16, from 16 to 256; of groups up to 16,384 rows, or 8 |
-| `train.epochs` | 10; of a `tabular` from 5,000 to 100,000 rows 30 |
-| `train.steps` | 1,000, where the epochs are fewer steps; of a `tabular` from 2,000 rows on 2,000 |
+| `global_batch` | the largest power of two ≤ R / 16, from 16 to 256; groups: 8 or more, ≤ 16,384 rows |
+| `train.epochs` | 10; 30 for `tabular` if R is from 5,000 to 100,000 |
+| `train.steps` | at least 1,000; at least 2,000 for `tabular` if R is 2,000 or more |
 | `evaluation.every_epochs` | a twentieth of the epochs |
-| `train.keep_best` | `val_loss`, of ranking `val_ndcg_at_10`, where there is a validation |
-| options of models, by R < 5,000; rows of groups | `_OF_MODELS` below; with `--warm_start` that run's |
-| `model.widths`, `.blocks_per_stage`, `.stem_stride` | of a resnet: by the images' shorter side, `_RESNETS` |
+| `train.keep_best` | `val_loss`, for ranking `val_ndcg_at_10`, if there is a validation |
+| options of models | `_OF_MODELS` below, by raw rows < 5,000; with `--warm_start` that run's |
+| `model.widths`, `.blocks_per_stage`, `.stem_stride` | by the shorter side of a resnet's images, `_RESNETS` |
 
 No tenth is held out of fewer than 100 rows, or where the schema has `split_by`: it is a random one, which
 would tear groups apart, and mix times.
@@ -28,7 +28,7 @@ best checkpoint the longer runs learn by heart: .692 in place of .753. An evalua
 5,000 rows the network is better without. Members (tabular) cost their number times the multiplications, and
 help where rows are few; docs/measurements.md has the tables.
 
-A convolution costs what its image has of pixels: a stem that halves 28x28 pixels saves most of it.
+The cost of a convolution grows with the pixels: a stem that halves 28x28 pixels saves most of it.
 """
 
 import dataclasses

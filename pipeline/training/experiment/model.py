@@ -125,7 +125,7 @@ def _require_logits(code: Code, model: keras.Model, shape: tuple[int, ...]) -> N
     thing, correct = code.thing, f"Correct the model, in {code.where}."
     logits = model.output
     if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, *shape):
-        received = f"of shape {list(logits.shape)}" if isinstance(logits, keras.KerasTensor) else repr(logits)
+        received = f"shape {list(logits.shape)}" if isinstance(logits, keras.KerasTensor) else repr(logits)
         expected = f"one tensor of shape {[None, *shape]}"
         raise _error(f"{thing}, its logits", received, expected, action=correct)
     if logits.dtype != "float32":

@@ -45,7 +45,7 @@ class Tables:
         return [] if why else wanted
 
     def lines(self, args: config_lib.Optimizer, optimizer: keras.optimizers.Optimizer) -> list[str]:
-        """Lines about how large tables, and others that are updated by rows, are updated."""
+        """Lines on tables: how large ones, and those that are updated by rows, are updated."""
         wanted = self._wanted(args.sparse)
         if not wanted:
             return []

@@ -53,7 +53,7 @@ def run(
 def why_failed(code: int, *, log: pathlib.Path) -> str:
     """The last line of the child, or its exit code."""
     if code < 0:
-        return f"ended by {signal.Signals(-code).name}"
+        return f"an end by {signal.Signals(-code).name}"
     lines = log.read_text(errors="replace").splitlines()
     errors = [line.removeprefix(_ERROR) for line in lines[-_LAST_LINES:] if line.startswith(_ERROR)]
     return errors[-1] if errors else f"exit code {code}, see {log}"

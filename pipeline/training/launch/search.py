@@ -305,7 +305,7 @@ def _require_optuna() -> None:
     if importlib.util.find_spec("optuna") is None:
         raise InputError(
             "--sweep with a range",
-            received="optuna is not installed",
+            received="a Python environment without optuna",
             expected="the optional package that chooses the values",
             action="Install it: pip install -r requirements/search.txt, or 'penstock[search]'.",
         )

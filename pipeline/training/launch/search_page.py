@@ -129,7 +129,7 @@ def _ranked(outcomes: Sequence[Outcome], sign: int) -> list[Outcome]:
 
 
 def _place(outcome: Outcome, sign: int) -> tuple[float, float]:
-    """What is least for the best trial."""
+    """The key that sorts trials, the best first."""
     if math.isfinite(outcome.value):
         return sign * outcome.value, outcome.numbers.get("val_loss", 0.0)
     return sign * outcome.reports[-1][1] if outcome.reports else 0.0, 0.0

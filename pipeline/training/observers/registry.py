@@ -58,7 +58,7 @@ def _class(number: int, name: object, spec: Mapping, place: Place) -> type[Obser
     if package and importlib.util.find_spec(package) is None:
         raise InputError(
             f"{key}={name}",
-            received=f"{package} is not installed",
+            received=f"a Python environment without {package}",
             expected="the optional packages for observers",
             action="Install them: pip install -r requirements/observers.txt, or 'penstock[observers]'.",
         )

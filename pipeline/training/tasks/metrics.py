@@ -87,7 +87,7 @@ class _Confusion(Accumulator):
 
 
 def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """The part of the whole, and 0 of nothing."""
+    """`part` as a share of `whole`; 0 where that is 0."""
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
 
 

@@ -59,7 +59,7 @@ def test_a_bug_is_told_by_its_cause_and_the_rest_is_kept_in_a_file():
         raise RuntimeError(FROM_A_WORKER)
     assert "KeyError" in raised.value.received
     assert "\n" not in str(raised.value)
-    log = pathlib.Path(raised.value.action.partition("traceback is in ")[2].partition(". ")[0])
+    log = pathlib.Path(raised.value.action.partition("traceback: ")[2].removesuffix("."))
     assert FROM_A_WORKER in log.read_text()
     log.unlink()
 

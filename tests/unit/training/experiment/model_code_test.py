@@ -20,7 +20,9 @@ def named(name: str, place: Place = ANYWHERE) -> Model:
 
 @pytest.mark.skipif(bool(importlib.util.find_spec("keras_hub")), reason="keras-hub is installed")
 def test_an_optional_library_that_is_missing_is_named():
-    with pytest.raises(InputError, match=r"received keras-hub is not installed; .*requirements/models\.txt"):
+    with pytest.raises(
+        InputError, match=r"received a Python environment without keras-hub; .*requirements/models\.txt"
+    ):
         model_code.locate(named("keras_hub:ViTBackbone"))
 
 

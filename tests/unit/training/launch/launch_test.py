@@ -274,7 +274,7 @@ def test_why_it_failed_is_its_error_line(tmp_path, program):
 def test_one_that_was_killed_may_succeed_later(tmp_path, program):
     text = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     code = child.run(program(text), log=tmp_path / "log")
-    assert child.why_failed(code, log=tmp_path / "log") == "ended by SIGKILL"
+    assert child.why_failed(code, log=tmp_path / "log") == "an end by SIGKILL"
     assert child.may_succeed_later(code)
 
 

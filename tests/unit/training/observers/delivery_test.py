@@ -167,7 +167,7 @@ def test_an_observer_of_ones_own_by_its_name(tmp_path, monkeypatch):
 
 def test_a_package_that_is_missing_is_named(monkeypatch):
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"mlflow is not installed; .*requirements/observers.txt"):
+    with pytest.raises(InputError, match=r"without mlflow; .*requirements/observers.txt"):
         registry.build(["mlflow"])
 
 
