@@ -201,7 +201,7 @@ def _classes(counts: np.ndarray, classes: Sequence[str]) -> Iterator[Finding]:
     largest, share = majority(counts)
     if np.trace(counts) / counts.sum() <= share:
         yield Finding(
-            text=f"No more answers are right than by always answering “{classes[largest]}”.",
+            text=f"Always answering “{classes[largest]}” is right as often, or more often.",
             advice="The features may not tell the classes apart, or training was too short.",
         )
     never = [name for name, n in zip(classes, counts.sum(axis=0), strict=True) if not n]

@@ -164,8 +164,8 @@ def of_classes(*rows: list[int]) -> dict:
         ({"r2": 0.01}, []),
         ({"r2": -1980.13}, ["R² is -1,980: always answering the mean label would be nearer."]),
         (of_classes([8, 1], [1, 2]), []),
-        (of_classes([8, 2], [2, 2]), ["No more answers are right than by always answering “no”."]),
-        (of_classes([8, 2], [2, 1]), ["No more answers are right than by always answering “no”."]),
+        (of_classes([8, 2], [2, 2]), ["Always answering “no” is right as often, or more often."]),
+        (of_classes([8, 2], [2, 1]), ["Always answering “no” is right as often, or more often."]),
         (of_classes([177, 0], [0, 0]), ["The split has no example of: yes."]),
     ],
 )
