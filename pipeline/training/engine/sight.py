@@ -25,7 +25,8 @@ SHORTEST = 6  # tokens of a row that has two documents, each with a token that c
 TOLERANCES = {"float32": 1e-3}
 _OF_FEWER_BITS = 0.01  # bfloat16 has 8 significant bits
 _LEAST_SIZE = 0.1  # as a part of the size at all places
-_NOISE = 0.1  # size of weights in place of those that are all one smaller number
+_SMALL = 0.1  # a scale below it hides its branch
+_NOISE = 0.1  # size of weights in place of those that are all 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ def sight_of(model: keras.Model, label: TokenLabel, strategy: tf.distribute.Stra
     capacity in a batch. None where rows have fewer than `SHORTEST` tokens, or the model draws random numbers,
     so that the same row gets other logits.
 
-    Weights that are all 0, or all one small number, are noise meanwhile: a branch that begins with such a
+    Weights that are all 0, or all one small number, are others meanwhile: a branch that begins with such a
     factor (layer scale, Touvron et al. 2021) hides what it sees.
     """
     if label.length < SHORTEST:
@@ -153,14 +154,20 @@ def _inputs(
 
 @contextlib.contextmanager
 def _nowhere_small(variables: Sequence[keras.Variable]) -> Iterator[None]:
-    """Within the block, variables that are one small number everywhere have small random values."""
+    """Within the block, variables that are 0 everywhere have small random values, and other small scales are
+    1 or -1.
+    """
     values = [(each, _small_value(each)) for each in variables]
     small = [(variable, value) for variable, value in values if value is not None]
     draw = np.random.default_rng(0)
     try:
         for variable, value in small:
-            noise = _NOISE * draw.normal(size=variable.shape).astype("float32")
-            variable.assign(np.copysign(noise, value) if value else noise)  # a scale stays positive
+            other = (
+                np.copysign(np.ones(variable.shape), value)
+                if value
+                else _NOISE * draw.normal(size=variable.shape)
+            )
+            variable.assign(other.astype("float32"))
         yield
     finally:
         for variable, value in small:
@@ -170,6 +177,6 @@ def _nowhere_small(variables: Sequence[keras.Variable]) -> Iterator[None]:
 def _small_value(variable: keras.Variable) -> float | None:
     """Returns the value that all elements have, if it is small; else None."""
     values = np.asarray(variable)
-    if not values.size or abs(values.flat[0]) >= _NOISE or np.any(values != values.flat[0]):
+    if not values.size or abs(values.flat[0]) >= _SMALL or np.any(values != values.flat[0]):
         return None
     return float(values.flat[0])
