@@ -160,9 +160,10 @@ def require_left_out(workdir: pathlib.Path, record: RunRecord) -> None:
     The order of rows depends on it, so nothing else can take its place.
     """
     path, expected = workdir / _DAMAGED, record.files.get(_DAMAGED)
-    found = files.sha256(path) if path.is_file() else "no such file"
-    if expected and found != expected:
-        raise documents.not_as_needed(path, f"SHA-256 {found[:12]}…" if path.is_file() else found)
+    if expected and not path.is_file():
+        raise documents.not_as_needed(path, "no such file")
+    if expected and (found := files.sha256(path)) != expected:
+        raise documents.not_as_needed(path, f"SHA-256 {found[:12]}…")
 
 
 def _check_digest(path: pathlib.Path, document: Mapping) -> None:
