@@ -47,6 +47,9 @@ def predict(signatures: Signatures, request: object) -> dict[str, object]:
     columns = _columns(request["instances"], wanted) if has_rows else request.get("inputs", {})
     _check_names("inputs", columns, wanted)
     tensors = {feature: _tensor(feature, columns[feature], spec) for feature, spec in wanted.items()}
+    rows = {feature: len(tensor) for feature, tensor in tensors.items() if tensor.shape.rank}
+    if len({*rows.values()}) > 1:  # a column of one row would count for all
+        raise ValueError(f"inputs: received {rows} rows; expected as many in each column")
     answer = signatures[name](**tensors)
     outputs = {name: _in_json(value.numpy().tolist()) for name, value in answer.items()}
     if not has_rows:
@@ -95,7 +98,7 @@ def _values(name: str, values: object, dtype: str) -> object:
     if isinstance(values, list):
         return [_values(name, value, dtype) for value in values]
     if dtype == "string" and isinstance(values, dict) and [*values] == ["b64"]:
-        return base64.b64decode(values["b64"])
+        return _bytes(name, values["b64"])
     kind, expected = _KINDS.get(dtype, (object, dtype))
     if not isinstance(values, kind) or isinstance(values, bool):
         missing = _MISSING.get(dtype, "")
@@ -103,6 +106,13 @@ def _values(name: str, values: object, dtype: str) -> object:
             f"column '{name}': received {_shown(values)}; expected {expected} ({dtype}){missing}"
         )
     return values
+
+
+def _bytes(name: str, base_64: object) -> bytes:
+    try:
+        return base64.b64decode(base_64, validate=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column '{name}': received {_shown(base_64)}; expected Base64 ({error})") from None
 
 
 def _in_json(values: object) -> object:
@@ -117,9 +127,8 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def server(model: str, *, port: int) -> http.server.ThreadingHTTPServer:
-    """A server of the export in the folder `model`; port 0 is any that is free."""
-    loaded = tf.saved_model.load(model)
+def server(loaded: tf.Module, *, port: int) -> http.server.ThreadingHTTPServer:
+    """A server of an export as `tf.saved_model.load` gives it; port 0 is any that is free."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -129,7 +138,7 @@ def server(model: str, *, port: int) -> http.server.ThreadingHTTPServer:
             try:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 self._reply(200, predict(loaded.signatures, json.loads(body)))
-            except (tf.errors.OpError, TypeError, ValueError) as error:
+            except (tf.errors.OpError, TypeError, ValueError, RecursionError) as error:
                 self._reply(400, {"error": str(error)})
 
         def _reply(self, status: int, content: Mapping[str, object]) -> None:
@@ -153,11 +162,13 @@ def main() -> None:
             f"--model: received {given.model}, without saved_model.pb; expected an export's directory"
         )
     try:
-        serving = server(given.model, port=given.port)
+        loaded = tf.saved_model.load(given.model)
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        parser.error(f"--model: received {given.model}, which does not load ({error})")
+    try:
+        serving = server(loaded, port=given.port)
     except (OSError, OverflowError) as error:
         parser.error(f"--port: received {given.port} ({error}); expected a free port, such as 0 for any")
-    except (ValueError, tf.errors.OpError) as error:
-        parser.error(f"--model: received {given.model}, which does not load ({error})")
     with serving:
         print(f"http://localhost:{serving.server_port}{PATH}", flush=True)
         serving.serve_forever()

@@ -127,8 +127,9 @@ def _other_shares(published: Published) -> Iterator[str]:
         if by_split[split] and abs(found - asked) > asked / 3:
             yield (
                 f"split '{split}' has {found:.1%} of the rows, where {asked:.1%} were asked for: "
-                f"{_counted(published, split)}. There are few groups of rows that stay together: give "
-                f"the split an input of its own, --input={split}=PATH, or take more data."
+                f"{_counted(published, split)}. Few rows, or few groups of rows that stay together, "
+                f"divide unevenly: give the split an input of its own, --input={split}=PATH, or take more "
+                "data."
             )
 
 

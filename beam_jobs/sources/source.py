@@ -144,13 +144,10 @@ def check_rejection_limit(
     A row of several lines counts once for each line: it may have swallowed other rows. Rows without a label
     do not count, as long as they are at most `unlabelled_limit` of the rows.
     """
-    allowed = rejected.unlabelled if rejected.unlabelled <= unlabelled_limit * rows_read else 0
-    others = dataclasses.replace(
-        rejected,
-        reasons={reason: n for reason, n in rejected.reasons.items() if reason != NO_LABEL or not allowed},
-    )
+    are_allowed = _is_within(rejected.unlabelled, rows_read, unlabelled_limit)
+    others = _labelled(rejected) if are_allowed else rejected
     further = rejected.further_lines
-    if others.rows + further <= limit * (rows_read + further):
+    if _is_within(others.rows + further, rows_read + further, limit):
         return
     if others.unlabelled == others.rows:
         raise _too_few_labels(others, rows_read=rows_read, limit=max(limit, unlabelled_limit))
@@ -171,6 +168,20 @@ def check_rejection_limit(
         f"out with {flag}. {cause}"
         f"The first of them: {first}",
     )
+
+
+def _labelled(rejected: Rejected) -> Rejected:
+    """Returns `rejected` without the rows that have no label."""
+    return dataclasses.replace(
+        rejected,
+        reasons={reason: rows for reason, rows in rejected.reasons.items() if reason != NO_LABEL},
+        listed=tuple(row for row in rejected.listed if row.reason != NO_LABEL),
+    )
+
+
+def _is_within(rows: int, of: int, limit: float) -> bool:
+    """Whether `rows` are at most a fraction of `limit`: 29 of 100 are 0.29, but 0.29 * 100 is 28.999…96."""
+    return rows <= limit * of + 1e-6
 
 
 def share_needed(rows: int, of: int) -> float:

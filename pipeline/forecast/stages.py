@@ -219,7 +219,7 @@ def largest_batch(first: int, share: Callable[[int], float], *, empty: float = 0
         low, high = (at, high) if shares[at] <= 1.0 else (low, at)
         if high - low <= step_of(low) or low >= _LARGEST:
             return low
-        middle = 2 * low if low and high > _LARGEST else (low + high) // 2
+        middle = 2 * low if 0 < 2 * low < high and high > _LARGEST else (low + high) // 2
         beside = low + step_of(low) if at == low else high - step_of(low)
         kind, full = next(order), _where_full(shares)
         at = {"line": full, "beside": beside}.get(kind, middle) if full else middle

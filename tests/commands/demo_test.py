@@ -161,7 +161,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = str(tmp_path_factory.mktemp("products"))
     module = Products()
     tf.saved_model.save(module, folder, {"raw": module.__call__})
-    with serve.server(folder, port=0) as server:
+    with serve.server(tf.saved_model.load(folder), port=0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield f"http://localhost:{server.server_port}{serve.PATH}"
@@ -211,6 +211,8 @@ def test_bytes_come_in_base64_and_several_outputs_are_named():
     row = {"name": "äb", "files": [bytes_, "a"]}
     reply = serve.predict(signatures, {"signature_name": "raw", "instances": [row, {**row, "name": ""}]})
     assert reply == {"predictions": [{"upper": "ÄB", "lengths": [3, 1]}, {"upper": "", "lengths": [3, 1]}]}
+    with pytest.raises(ValueError, match=r"column 'name': received \"%%\"; expected Base64"):
+        serve.predict(signatures, {"signature_name": "raw", "instances": [{**row, "name": {"b64": "%%"}}]})
     flat = {"signature_name": "raw", "inputs": {"name": ["a"], "files": ["a"]}}
     with pytest.raises(ValueError, match=r"column 'files': received a shape of \(1,\); expected \(rows, 2\)"):
         serve.predict(signatures, flat)
@@ -244,6 +246,10 @@ def test_bytes_come_in_base64_and_several_outputs_are_named():
             'instances: received {"a": [1.0]}; expected a list of objects, one for each row',
         ),
         (
+            {"signature_name": "raw", "inputs": {"a": [1.0, 2.0], "b": [3]}},
+            "inputs: received {'a': 2, 'b': 1} rows; expected as many in each column",
+        ),
+        (
             {"signature_name": "raw", "inputs": {}, "instances": []},
             "request: received both inputs and instances; expected one of them",
         ),
@@ -252,6 +258,12 @@ def test_bytes_come_in_base64_and_several_outputs_are_named():
 def test_a_bad_request_is_answered_in_one_line_and_the_server_goes_on(address, request_, says):
     assert answered(address, request_) == (400, {"error": says})
     assert answered(address, {"signature_name": "raw", "inputs": {"a": [2.0], "b": [4]}})[0] == 200
+
+
+def test_a_request_that_is_nested_too_deep_is_answered(address):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(address, b"[" * 100_000)
+    assert "recursion" in json.load(refused.value)["error"]
 
 
 def test_another_path_is_refused(address):
@@ -263,12 +275,14 @@ def test_another_path_is_refused(address):
 @pytest.mark.parametrize(
     ("flag", "says"),
     [("--port=99999", "--port: received 99999"), ("--model={}/absent", "without saved_model.pb"),
-     ("--model={}/damaged", "which does not load")],
+     ("--model={}/damaged", "which does not load"), ("--model={}/other", "which does not load")],
 )  # fmt: skip
 def test_what_cannot_be_served_is_told_in_one_line(flag, says, tmp_path, monkeypatch, capsys):
     tf.saved_model.save(Products(), str(tmp_path / "whole"))
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged/saved_model.pb").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/saved_model.pb").write_text("no protocol buffer")
     monkeypatch.setattr("sys.argv", ["serve.py", f"--model={tmp_path}/whole", flag.format(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         serve.main()

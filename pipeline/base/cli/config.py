@@ -42,9 +42,19 @@ def define_config(
     def parse_clearly(path: str) -> ConfigDict:
         try:
             with _importing_beside(path):
-                return _with_open_keys(parse(config_file(path)), _argv())
-        except TypeError as error:  # the file gives a key a value of another type
-            raise _wrong_type(path, error) from None
+                found = parse(config_file(path))
+        except (OSError, SyntaxError, ImportError, InputError):  # answered where flags are read
+            raise
+        except Exception as error:  # the file is the user's code
+            raise _fault_of_file(path, error) from None
+        if not hasattr(found, "to_dict"):
+            raise InputError(
+                f"--config={path}",
+                received=f"{found!r} from get_config()",
+                expected="a ConfigDict",
+                action="End get_config() with `return config`.",
+            )
+        return _with_open_keys(found, _argv())
 
     parser.parse = parse_clearly
     return holder
@@ -163,7 +173,7 @@ def clear_config_errors(argv: Sequence[str]) -> Iterator[None]:
             # ml_collections reports an unreadable config file only when the config is first used.
             _ = flags.FLAGS[_CONFIG].value.is_locked if flags.FLAGS[_CONFIG].value else None
     except (AttributeError, KeyError, TypeError) as error:  # no such key, or a value of another type
-        raise (_fault_of_file(argv) or _wrong_key(argv, error)) from None
+        raise _wrong_key(argv, error) from None
     except ValueError as error:
         if "Could not parse" not in str(error):  # a key that is not a name in Python, such as init.from
             raise
@@ -272,12 +282,23 @@ def _frame_in(path: str, error: BaseException) -> traceback.FrameSummary | None:
     return frames[-1] if frames else None
 
 
-def _wrong_type(path: str, error: TypeError) -> Exception:
-    """Names the line of the config file, the key, the value and the type of the key; else returns `error`."""
-    cause = error.__context__ or error  # ml_collections raises another one, with the traceback as its text
+def _fault_of_file(path: str, error: Exception) -> InputError:
+    """Names the line of the config file that fails; and the key, if its value is of another type."""
+    # ml_collections raises another error in place of some, with the traceback as its text.
+    is_wrapped = str(error).startswith("Error whilst parsing config file")
+    cause = error.__context__ if is_wrapped and isinstance(error.__context__, Exception) else error
     found, frame = _MISMATCH.search(str(cause)), _frame_in(path, cause)
-    if not found or not frame:
-        return error
+    if found and frame:
+        return _wrong_type(path, found, frame)
+    return InputError(
+        f"--config={path}{f', line {frame.lineno}' if frame else ''}",
+        received=f"{type(cause).__name__}: {_innermost(cause)}",
+        expected="a file whose get_config() returns a config",
+        action="Correct this line; `--help` lists the keys of the configs in pipeline/configs.",
+    )
+
+
+def _wrong_type(path: str, found: re.Match, frame: traceback.FrameSummary) -> InputError:
     written = re.match(r"[\w.]+", frame.line or "")
     key = written[0] if written and written[0].endswith(found["name"]) else found["name"]
     value = repr(found["value"]) if found["given"] == "str" else found["value"]
@@ -301,23 +322,6 @@ def _no_such_key(thing: str, key: str, known: Sequence[str], *, form: str) -> In
         expected="a key that --help lists",
         action=did_you_mean(key, known, otherwise="See --help.", form=form),
     )
-
-
-def _fault_of_file(argv: Sequence[str]) -> InputError | None:
-    """The error that the config's file raises by itself, with its line; None where it gives a config."""
-    given = _given(argv)
-    try:
-        if given:
-            get_config(given)
-    except (AttributeError, KeyError, TypeError) as error:
-        frame = _frame_in(given, error)
-        return InputError(
-            f"--config={given}{f', line {frame.lineno}' if frame else ''}",
-            received=f"{type(error).__name__}: {_innermost(error)}",
-            expected="a file whose get_config() returns a config",
-            action="Correct this line; `--help` lists the keys of the configs in pipeline/configs.",
-        )
-    return None
 
 
 def _known_keys(argv: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ SHORTEST = 6  # tokens of a row that has two documents, each with a token that c
 TOLERANCES = {"float32": 1e-3}
 _OF_FEWER_BITS = 0.01  # bfloat16 has 8 significant bits
 _LEAST_SIZE = 0.1  # as a part of the size at all places
+_SMALL = 0.1  # a scale below it hides its branch
 _NOISE = 0.1  # size of weights in place of those that are all 0
 
 
@@ -52,33 +53,45 @@ class Sight:
 
 
 def sight_of(model: keras.Model, label: TokenLabel, strategy: tf.distribute.Strategy) -> Sight | None:
-    """Computes one batch of three rows; None where rows have fewer than `SHORTEST` tokens.
+    """Computes pairs of rows, each row as a batch of its own: layers such as a mixture of experts share a
+    capacity in a batch. None where rows have fewer than `SHORTEST` tokens, or the model draws random numbers,
+    so that the same row gets other logits.
 
-    Weights that are all 0 are noise meanwhile, because a branch that begins at 0 hides what it sees.
+    Weights that are all 0, or all one small number, are others meanwhile: a branch that begins with such a
+    factor (layer scale, Touvron et al. 2021) hides what it sees.
     """
     if label.length < SHORTEST:
         return None
     rows = _rows(label)
-    inputs = _inputs(model, label, rows)
+    tolerance = TOLERANCES.get(model.compute_dtype, _OF_FEWER_BITS)
 
-    def replica() -> tf.Tensor:
-        logits = model(inputs, training=False)
-        logits = tf.cast(logits, tf.float32) - tf.reduce_mean(logits, axis=-1, keepdims=True)
-        sizes = tf.norm(logits[:1], axis=-1)  # (1, length)
+    def logits_of(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+        logits = tf.cast(model(inputs, training=False), tf.float32)
+        return logits - tf.reduce_mean(logits, axis=-1, keepdims=True)
+
+    def replica(one: dict[str, tf.Tensor], other: dict[str, tf.Tensor]) -> tf.Tensor:
+        logits = logits_of(one)
+        sizes = tf.norm(logits, axis=-1)  # (1, length)
         # Where logits happen to be near 0, rounding is no small part of them.
         sizes = tf.maximum(sizes, _LEAST_SIZE * tf.sqrt(tf.reduce_mean(sizes**2)))
-        return tf.norm(logits[1:] - logits[:1], axis=-1) / sizes  # (changed rows, length)
+        return tf.norm(logits_of(other) - logits, axis=-1) / sizes
 
     @tf.function(autograph=False)
-    def forward() -> tf.Tensor:
-        return strategy.run(replica)
+    def forward(one: dict[str, tf.Tensor], other: dict[str, tf.Tensor]) -> tf.Tensor:
+        return strategy.run(replica, args=(one, other))
 
-    with _nowhere_zero(model.trainable_variables):
-        changes = strategy.experimental_local_results(forward())[0].numpy()
+    def change(other: np.ndarray) -> np.ndarray:
+        pair = (_inputs(model, label, each, rows.segments) for each in (rows.tokens[0], other))
+        return strategy.experimental_local_results(forward(*pair))[0].numpy()[0]
+
+    with _nowhere_small(model.trainable_variables):
+        if np.max(change(rows.tokens[0])) > tolerance:
+            return None
+        changes = np.stack([change(other) for other in rows.tokens[1:]])
     return Sight(
         later=float(np.max(changes[rows.precedes])),
         others=float(np.max(changes[rows.is_apart])) if rows.is_apart.any() else None,
-        tolerance=TOLERANCES.get(model.compute_dtype, _OF_FEWER_BITS),
+        tolerance=tolerance,
     )
 
 
@@ -126,27 +139,44 @@ def _rows(label: TokenLabel) -> _Rows:
     )
 
 
-def _inputs(model: keras.Model, label: TokenLabel, rows: _Rows) -> dict[str, tf.Tensor]:
-    """The inputs of the rows, as models get them: ids begin with 1. Inputs of other features are 0."""
-    count = len(rows.tokens)
-    known = dict(zip(label.parts, (rows.tokens, np.stack([rows.segments] * count)), strict=False))
+def _inputs(
+    model: keras.Model, label: TokenLabel, tokens: np.ndarray, segments: np.ndarray
+) -> dict[str, tf.Tensor]:
+    """The inputs of a row, as models get them: ids begin with 1. Inputs of other features are 0."""
+    known = dict(zip(label.parts, (tokens, segments), strict=False))
     return {
-        each.name: tf.constant(known[each.name] + 1)
+        each.name: tf.constant(known[each.name][np.newaxis] + 1)
         if each.name in known
-        else tf.zeros((count, *each.shape[1:]), each.dtype)
+        else tf.zeros((1, *each.shape[1:]), each.dtype)
         for each in model.inputs
     }
 
 
 @contextlib.contextmanager
-def _nowhere_zero(variables: Sequence[keras.Variable]) -> Iterator[None]:
-    """Within the block, variables that are 0 everywhere have small random values."""
-    zeros = [variable for variable in variables if not np.any(variable)]
+def _nowhere_small(variables: Sequence[keras.Variable]) -> Iterator[None]:
+    """Within the block, variables that are 0 everywhere have small random values, and other small scales are
+    1 or -1.
+    """
+    values = [(each, _small_value(each)) for each in variables]
+    small = [(variable, value) for variable, value in values if value is not None]
     draw = np.random.default_rng(0)
     try:
-        for variable in zeros:
-            variable.assign(_NOISE * draw.normal(size=variable.shape).astype("float32"))
+        for variable, value in small:
+            other = (
+                np.copysign(np.ones(variable.shape), value)
+                if value
+                else _NOISE * draw.normal(size=variable.shape)
+            )
+            variable.assign(other.astype("float32"))
         yield
     finally:
-        for variable in zeros:
-            variable.assign(np.zeros(variable.shape, "float32"))
+        for variable, value in small:
+            variable.assign(np.full(variable.shape, value, "float32"))
+
+
+def _small_value(variable: keras.Variable) -> float | None:
+    """Returns the value that all elements have, if it is small; else None."""
+    values = np.asarray(variable)
+    if not values.size or abs(values.flat[0]) >= _SMALL or np.any(values != values.flat[0]):
+        return None
+    return float(values.flat[0])

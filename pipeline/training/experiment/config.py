@@ -309,6 +309,12 @@ def _is_rate(value: object) -> bool:
     return isinstance(pattern, str) and is_number and 0 < factor < math.inf
 
 
+def _is_size(value: Sequence[int]) -> bool:
+    """Returns whether this is a height and a width, or (0, 0)."""
+    is_image = all(isinstance(side, int) and 0 <= side <= _MOST_PIXELS for side in value)
+    return len(value) == 2 and is_image and all(value) == any(value)
+
+
 # NaN fails every comparison.
 _POSITIVE: Rule = (lambda value: 0 < value < math.inf, "a positive number")
 _NOT_NEGATIVE: Rule = (lambda value: 0 <= value < math.inf, "0 or a positive number")
@@ -321,9 +327,7 @@ _RULES: Mapping[str, Rule] = {
     "seed": (lambda value: 0 <= value < _SEEDS, f"a whole number from 0 to {_SEEDS - 1:,}"),
     "global_batch": (lambda value: 1 <= value <= _MOST_EXAMPLES, f"1 to {_MOST_EXAMPLES:,} examples"),
     "image_size": (
-        lambda value: (
-            len(value) == 2 and all(0 <= side <= _MOST_PIXELS for side in value) and all(value) == any(value)
-        ),
+        _is_size,
         f"a height and a width of at most {_MOST_PIXELS:,}, as 224,224; 0,0: the size in the schema",
     ),
     "train.steps": (lambda value: 0 <= value <= _MOST_STEPS, f"0 (as train.epochs says) to {_MOST_STEPS:,}"),
@@ -364,12 +368,6 @@ _RULES: Mapping[str, Rule] = {
     "evaluation.every_epochs": (lambda value: value >= 1, "1 or more"),
     "evaluation.global_batch": _POSITIVE,
 }
-
-
-def _is_size(value: Sequence[int]) -> bool:
-    """Returns whether this is a height and a width, or (0, 0)."""
-    is_image = all(isinstance(side, int) and 0 <= side <= _MOST_PIXELS for side in value)
-    return len(value) == 2 and is_image and all(value) == any(value)
 
 
 def _check_values(config: Values) -> None:

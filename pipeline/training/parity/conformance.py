@@ -119,7 +119,8 @@ def seen_tokens(model: keras.Model, label: TokenLabel) -> Comparison:
     name, what = "seen tokens", "logits, where later tokens or other documents of the row are others"
     found = sight.sight_of(model, label, tf.distribute.get_strategy())
     if found is None:
-        return Comparison(name=name, what=what, skipped=f"a row has fewer than {sight.SHORTEST} tokens")
+        why = f"a row has fewer than {sight.SHORTEST} tokens, or gets other logits each time"
+        return Comparison(name=name, what=what, skipped=why)
     changes = {"later tokens": found.later, "other documents": found.others}
     return comparison(
         name,

@@ -280,6 +280,7 @@ def open_stream(
     args = config.parse(record.config).data
     _require_known_versions(record, args.augmentation)
     run_record.check_files(run.path, record)
+    run_record.require_left_out(run.path, record)
     found, args = datasets_of_run(record, args, moved_to=moved_to)
     selections = data.selections_of(args, found)
     sound = {name: _as_trained(each, run) for name, each in selections.items()}

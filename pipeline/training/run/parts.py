@@ -25,7 +25,13 @@ from pipeline.training.engine.step import Averages, inner_loop, train_step
 from pipeline.training.experiment import checks, first_weights, optimizer, restore
 from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment import tables as tables_lib
-from pipeline.training.experiment.model import build_preprocess, fitted_model, learned_scale, matching
+from pipeline.training.experiment.model import (
+    build_preprocess,
+    fitted_model,
+    learned_scale,
+    matching,
+    naming_layer,
+)
 from pipeline.training.experiment.model_code import without_first_weights
 from pipeline.training.loop.clock import StepTimes
 from pipeline.training.loop.outer import InnerLoop
@@ -121,7 +127,10 @@ def build(setup: Setup) -> Run:
 def _check_sight(setup: Setup, model: keras.Model) -> tuple[str, ...]:
     """Warns of a model of the next token that sees other documents; raises InputError if it looks ahead."""
     label = setup.dataset.schema.label
-    found = sight.sight_of(model, label, setup.strategy) if isinstance(label, TokenLabel) else None
+    if not isinstance(label, TokenLabel):
+        return ()
+    with naming_layer(setup.model_code):
+        found = sight.sight_of(model, label, setup.strategy)
     if found and found.is_ahead:
         raise InputError(
             setup.model_code.thing,

@@ -306,10 +306,13 @@ def _selections(
 
 def _known_damage(workdir: Workdir) -> Damage | None:
     """Returns the records that the run in this directory leaves out; None where there is no run yet."""
+    before = run_record.read(workdir.run)
+    if before:
+        run_record.require_left_out(workdir.path, before)
     left_out = files.read_json(workdir.damaged, is_needed=True)
     if left_out:
         return damage_lib.damage_from_json(left_out)
-    return () if workdir.run.exists() else None
+    return () if before else None
 
 
 def _cadence(experiment: Experiment, selections: Mapping[str, Selection], say: _Say) -> Cadence:

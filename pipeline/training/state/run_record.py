@@ -11,6 +11,7 @@ from pipeline.base import documents, files
 from pipeline.base.values import Values, with_values
 from pipeline.training.state import workdir
 
+_DAMAGED = "damaged.json"
 # Files of the working directory that a run writes once, and later commands read.
 _VOUCHED_FOR = (
     *(
@@ -18,7 +19,7 @@ _VOUCHED_FOR = (
         "schema.json",
         "statistics.pb",
         "dataset_statistics.pb",
-        "damaged.json",
+        _DAMAGED,
         "model.keras",
     ),
     *("start/variables.index", "start/variables.data-00000-of-00001"),
@@ -139,6 +140,8 @@ def digests(workdir: pathlib.Path, *more: str) -> dict[str, str]:
 
 def check_files(workdir: pathlib.Path, record: RunRecord) -> None:
     """Raises InputError if a file is not the one that the run wrote; a file may be missing."""
+    if (workdir / _DAMAGED).exists():
+        require_left_out(workdir, record)
     for name, expected in record.files.items():
         path = workdir / name
         found = files.sha256(path) if path.is_file() else expected
@@ -149,6 +152,18 @@ def check_files(workdir: pathlib.Path, record: RunRecord) -> None:
                 expected=f"{expected[:12]}…, as the training run wrote it",
                 then="writes it again",
             )
+
+
+def require_left_out(workdir: pathlib.Path, record: RunRecord) -> None:
+    """Raises InputError unless the list of records that the run leaves out is there as the run wrote it.
+
+    The order of rows depends on it, so nothing else can take its place.
+    """
+    path, expected = workdir / _DAMAGED, record.files.get(_DAMAGED)
+    if expected and not path.is_file():
+        raise documents.not_as_needed(path, "no such file")
+    if expected and (found := files.sha256(path)) != expected:
+        raise documents.not_as_needed(path, f"SHA-256 {found[:12]}…")
 
 
 def _check_digest(path: pathlib.Path, document: Mapping) -> None:

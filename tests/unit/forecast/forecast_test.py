@@ -251,6 +251,18 @@ def test_the_largest_batch_fits_and_one_step_more_does_not(first, limit, share, 
     assert len(tried) == len(set(tried)) <= most
 
 
+def test_memory_in_powers_of_two_takes_no_walk_of_8_examples_a_compilation():
+    tried = []
+
+    def of_memory(batch: int) -> float:
+        tried.append(batch)
+        return 0.36 + 5.76e-7 * 2 ** math.ceil(math.log2(batch))
+
+    found = stages.largest_batch(3_000_000, of_memory, empty=0.36)
+    assert of_memory(found) <= 1.0 < of_memory(found + stages.step_of(found))
+    assert len(tried) <= 44
+
+
 def test_cycles_are_of_layers_and_the_band_of_both_estimates(plain):
     compiled = Compiled(
         verdict=FITS,

@@ -189,6 +189,27 @@ except InputError as error:
             )
             for flags in ((), ("--config.infra.median_ratio=5.0",))
         ),
+        *(
+            (
+                line,
+                (),
+                f"error: --config=own.py, line 7: received {said}; expected a file whose get_config() "
+                "returns a config. Correct this line; `--help` lists the keys of the configs in "
+                "pipeline/configs.",
+            )
+            for line, said in {
+                "config.rate = rate": "NameError: name 'rate' is not defined",
+                "config.rate = float('fast')": "ValueError: could not convert string to float: 'fast'",
+                "config.rate = 1 / 0": "ZeroDivisionError: division by zero",
+                "config.rate = 1 + 'a'": "TypeError: unsupported operand type(s) for +: 'int' and 'str'",
+            }.items()
+        ),
+        (
+            "return 5",
+            (),
+            "error: --config=own.py: received 5 from get_config(); expected a ConfigDict. "
+            "End get_config() with `return config`.",
+        ),
         ("pass", ("--config.infra.median_ratio=5.0",), "{'median_ratio': 5.0}"),
     ],
 )

@@ -53,6 +53,12 @@ def test_a_split_that_is_far_from_its_share_is_named():
     assert "--input=test=PATH" in line
 
 
+def test_rows_that_are_no_groups_are_not_called_groups():
+    given = published({"train": 95, "test": 5}, fractions={"train": 0.9, "test": 0.1})
+    (line,) = summary.to_json(given, "out", seconds=1.0)["notes"]
+    assert "5 of 100 rows. Few rows, or " in line
+
+
 @pytest.mark.parametrize(
     "rows", [{"train": 930, "test": 70}, {"train": 870, "test": 130}, {"train": 9, "test": 0}]
 )

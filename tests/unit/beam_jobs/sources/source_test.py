@@ -90,11 +90,25 @@ def test_rows_without_a_label_have_a_limit_of_their_own():
     with pytest.raises(InputError, match="6 × no label") as raised:
         source.check_rejection_limit(both, rows_read=100, limit=0.0)
     assert "--max_rejected_fraction=0.01 --max_unlabelled_fraction=0.06. The first" in raised.value.action
-    with pytest.raises(InputError, match=r"received 1 of 100 rows \(1 × 3 cells"):
+    with pytest.raises(InputError, match=r"received 1 of 100 rows \(1 × 3 cells") as raised:
         source.check_rejection_limit(both, rows_read=100, limit=0.0, unlabelled_limit=0.06)
+    assert "The first of them: a.csv row 9: 3 cells" in raised.value.action
     source.check_rejection_limit(both, rows_read=100, limit=0.01, unlabelled_limit=0.06)
     with pytest.raises(InputError, match=r"received 7 of 100 rows"):  # too many of one kind: all count
         source.check_rejection_limit(both, rows_read=100, limit=0.06, unlabelled_limit=0.05)
+
+
+@pytest.mark.parametrize("of", [7, 50, 90, 100, 1_000])
+def test_the_fraction_that_an_error_names_is_enough(of: int):
+    """0.29 * 100 is 28.999999999999996 in floats."""
+    for rows in range(1, of + 1):
+        rejected = source.Rejected(reasons={source.NO_LABEL: rows}, listed=())
+        share = float(f"{source.share_needed(rows, of):g}")
+        source.check_rejection_limit(rejected, rows_read=of, limit=0.0, unlabelled_limit=share)
+        source.check_rejection_limit(rejected, rows_read=of, limit=share)
+        assert share - rows / of < 0.001 + 1e-9
+        with pytest.raises(InputError, match="rows without a label"):
+            source.check_rejection_limit(rejected, rows_read=of, limit=(rows - 0.01) / of)
 
 
 def test_doubtful_rows_are_told_and_not_counted():

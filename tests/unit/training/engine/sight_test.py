@@ -83,6 +83,57 @@ def test_a_branch_that_begins_at_0_is_found_and_is_0_again():
         np.testing.assert_array_equal(one, other)
 
 
+class Experts(layers.Layer):
+    """Two experts, each for half of a batch's tokens, first come, first served (Fedus et al. 2021)."""
+
+    def build(self, shape):
+        self.choice = self.add_weight(shape=(shape[-1], 2), name="choice")
+        self.kernel = self.add_weight(shape=(2, shape[-1], shape[-1]), name="kernel")
+
+    def call(self, x):
+        tokens = ops.reshape(x, (-1, x.shape[-1]))
+        share = ops.softmax(tokens @ self.choice)
+        chosen = ops.one_hot(ops.argmax(share, axis=-1), 2)
+        place = ops.sum(ops.cumsum(chosen, axis=0) * chosen, axis=-1, keepdims=True)
+        is_kept = ops.cast(2 * place <= ops.cast(ops.shape(tokens)[0], x.dtype), x.dtype)
+        answers = ops.einsum("nd,edf,ne->nf", tokens, self.kernel, share * chosen)
+        return ops.reshape(answers * is_kept, ops.shape(x))
+
+
+def test_experts_that_share_a_batch_look_ahead_nowhere():
+    assert not found(model(lambda x, _: Experts()(layers.GRU(8, return_sequences=True)(x)))).is_ahead
+
+
+def test_a_model_that_draws_random_numbers_is_not_compared():
+    class Noise(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.seed = keras.random.SeedGenerator(0)
+
+        def call(self, x):
+            return x + keras.random.normal(ops.shape(x), seed=self.seed)
+
+    assert found(model(lambda x, _: Noise()(x))) is None
+
+
+@pytest.mark.parametrize("scale", [0.01, 1e-6])
+def test_a_branch_with_a_small_scale_is_found_and_has_it_again(scale):
+    class Scale(layers.Layer):  # Touvron et al. 2021, "layer scale"
+        def build(self, shape):
+            self.scale = self.add_weight(
+                shape=(shape[-1],), initializer=keras.initializers.Constant(scale), name="scale"
+            )
+
+        def call(self, x):
+            return x * self.scale
+
+    made = model(lambda x, _: Scale()(layers.MultiHeadAttention(2, 4)(x, x)))
+    before = made.get_weights()
+    assert found(made).is_ahead
+    for one, other in zip(made.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_attention_within_a_document_looks_ahead_there():
     def mix(x, segments):
         same = ops.equal(ops.expand_dims(segments, 1), ops.expand_dims(segments, 2))

@@ -54,7 +54,10 @@ def test_sections_cannot_be_changed():
         *(("train.steps", value) for value in (-1, 2**31)),
         *(("train.epochs", value) for value in (0.0, NAN, INF)),
         *(("train.label_smoothing", value) for value in (-0.1, 1.0, NAN)),
-        *(("image_size", value) for value in ((224,), (224, 0), (-1, 5), (1, 2, 3), (99_999, 1))),
+        *(
+            ("image_size", value)
+            for value in ((224,), (224, 0), (-1, 5), (1, 2, 3), (99_999, 1), ("a", "b"), (2.5, 3))
+        ),
         ("train.steps_per_loop", 0),
         ("train.log_every_steps", -1),
         ("train.checkpoint_every_steps", 0),

@@ -14,6 +14,7 @@ from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
 from pipeline.training.run import request, setup
 from pipeline.training.run.weights import require_weights
+from pipeline.training.state import run_record
 from tests.shared.parsed import parsed
 from tests.shared.small_run import SCHEMA, rows
 from tests.shared.tiny_dataset import write_dataset
@@ -107,6 +108,24 @@ def test_what_cannot_work_is_refused(request_for, tmp_path, config, path, value,
     config.update_from_flattened_dict({path: value})
     with pytest.raises(InputError, match=message):
         setup.decide(request_for(tmp_path, strategy="mirrored"))
+
+
+def test_a_changed_list_of_damaged_records_is_named_before_it_is_read(request_for, tmp_path):
+    now = request.describe(
+        request_for(tmp_path),
+        strategy_lib.create("mirrored"),
+        Precision(policy="float32", reason="asked for"),
+        jit_compile=False,
+        total_steps=38,
+        damaged_records=1,
+    )
+    workdir = request_for(tmp_path).workdir
+    path = workdir / "damaged.json"
+    path.write_text('{"rows": 1, "records": []}')
+    run_record.write(workdir / "run.json", dataclasses.replace(now, files=run_record.digests(workdir)))
+    path.write_text('{"rows": 1, "records": [{"file": "a"}]}')
+    with pytest.raises(InputError, match=r"damaged\.json: received SHA-256"):
+        setup.decide(request_for(tmp_path))
 
 
 # The record of a request says what is run on what.

@@ -122,6 +122,25 @@ def test_files_are_those_that_the_run_wrote(tmp_path):
         run_record.check_files(tmp_path, record)
 
 
+@pytest.mark.parametrize("content", ['{"records": 5}', '{"rows": 2}', None])
+def test_the_list_of_records_left_out_is_needed_as_the_run_wrote_it(tmp_path, content):
+    path = tmp_path / "damaged.json"
+    path.write_text('{"rows": 1, "records": []}')
+    record = dataclasses.replace(RECORD, files=run_record.digests(tmp_path))
+    run_record.require_left_out(tmp_path, record)
+    run_record.require_left_out(tmp_path / "other", RECORD)  # a run without damage has no such file
+    if content is None:
+        path.unlink()
+        run_record.check_files(tmp_path, record)  # which is enough for an export
+    else:
+        path.write_text(content)
+        with pytest.raises(InputError, match=r"damaged\.json: received SHA-256") as raised:
+            run_record.check_files(tmp_path, record)
+        assert "delete" not in raised.value.action
+    with pytest.raises(InputError, match=r"damaged\.json: received (SHA-256|no such file).*empty --workdir"):
+        run_record.require_left_out(tmp_path, record)
+
+
 # A working directory is guarded against another run, and a finished run against another config.
 
 
