@@ -14,6 +14,7 @@ the rows of the training split, R below.
 | `train.steps` | 1,000, where the epochs are fewer steps; of a `tabular` from 2,000 rows on 2,000 |
 | `evaluation.every_epochs` | a twentieth of the epochs |
 | `train.keep_best` | `val_loss`, of ranking `val_ndcg_at_10`, where there is a validation |
+| `train.patience` | 10, where the rules choose `train.keep_best`, and no callback is an `EarlyStopping` |
 | options of models, by R < 5,000; rows of groups | `_OF_MODELS` below; with `--warm_start` that run's |
 | `model.widths`, `.blocks_per_stage`, `.stem_stride` | of a resnet: by the images' shorter side, `_RESNETS` |
 
@@ -53,6 +54,7 @@ _EPOCHS, _LEAST_STEPS = 10.0, 1_000
 _EVALUATIONS = 20  # a run has about so many
 _LEAST_DIVIDED = 100  # rows: a tenth of fewer does not tell which checkpoint is the best
 _HELD_OUT, _OTHERS = f"{TRAIN}[90%:]", f"{TRAIN}[:90%]"
+_PATIENCE_LEFT, _PATIENCE = -1, 10  # evaluations
 _BEST, _BEST_RANKING = "val_loss", "val_ndcg_at_10"
 
 
@@ -187,6 +189,8 @@ def by_rows(
     }
     given = {key: value_at(values, key) for key in rules}
     chosen = {key: each for key, each in rules.items() if given[key] in LEFT and each != given[key]}
+    if values["train"]["patience"] == _PATIENCE_LEFT:
+        chosen["train.patience"] = _PATIENCE if _stops_early(values, chosen) else 0
     chosen |= {
         f"model.{name}": option.many if rows * rows_of_each >= _MANY_ROWS else option.few
         for name, option in _options(values).items()
@@ -195,6 +199,12 @@ def by_rows(
     if values["model"].get("name") == "resnet":
         chosen |= _resnet(values["model"], side=side)
     return chosen
+
+
+def _stops_early(values: Values, chosen: Values) -> bool:
+    """Returns whether the rules choose the best checkpoint, and no callback says when to stop."""
+    stops = any("EarlyStopping" in (each.get("class_name") or "") for each in values["callbacks"])
+    return bool(chosen.get("train.keep_best")) and not stops
 
 
 def _options(values: Values) -> Mapping[str, _Option]:
@@ -249,6 +259,9 @@ def _lines(resolved: Values, chosen: Values, rows: int) -> list[str]:
         "model.blocks_per_stage": f"blocks in each: {resolved['model'].get('blocks_per_stage')}",
         "model.stem_stride": f"stem stride {resolved['model'].get('stem_stride')}",
         "train.keep_best": f"the best {train['keep_best']} kept" if train["keep_best"] else "",
+        "train.patience": f"an end after {train['patience']} evaluations without a better one"
+        if train["patience"]
+        else "",
     }
     said = [text for key, text in words.items() if key in chosen and text]
     return [f"defaults   {', '.join(said)}: {rows:,} rows"] if said else []

@@ -180,21 +180,22 @@ def _steps(
     """Runs the steps that are left; returns the chief's reporter, and the last step."""
     setup = run.setup
     signals = Deferred()
+    made = callbacks.build(
+        checks.callbacks_of(setup.experiment, setup.dataset.schema.label),
+        workdir=setup.workdir.path if run.is_chief else None,
+        make_own=functools.partial(own_classes.make_callback, place=setup.experiment.beside_config),
+        logged=checks.logged_names(
+            setup.dataset.schema.label,
+            is_validated=bool(setup.validation_split),
+            is_weighted=bool(setup.experiment.data.example_weights),
+            more=setup.experiment.evaluation.metrics,
+        ),
+    )
     session = Session(
         run.model,
         cadence=setup.cadence,
         checkpoints=TimedCheckpoints(checkpoints, goodput_log),
-        callbacks=callbacks.build(
-            setup.experiment.callbacks,
-            workdir=setup.workdir.path if run.is_chief else None,
-            make_own=functools.partial(own_classes.make_callback, place=setup.experiment.beside_config),
-            logged=checks.logged_names(
-                setup.dataset.schema.label,
-                is_validated=bool(setup.validation_split),
-                is_weighted=bool(setup.experiment.data.example_weights),
-                more=setup.experiment.evaluation.metrics,
-            ),
-        ),
+        callbacks=made,
         evaluate=timed(goodput_log, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
         averaged=run.averaged,
@@ -242,7 +243,10 @@ def _steps(
                 tell=reporter.tell,
             )
         with signals:
-            return reporter, session.run(inner_loop, report=timed(goodput_log, "report", report))
+            last = session.run(inner_loop, report=timed(goodput_log, "report", report))
+        if reporter and (why := callbacks.why_stopped(made)):
+            reporter.tell(f"{why}{', which is kept' if setup.experiment.train.keep_best else ''}")
+        return reporter, last
 
 
 def _report(point: Point, reporter: Reporter, observers: Observers) -> None:

@@ -26,6 +26,7 @@ from pipeline.training.experiment.defaults import resolve
 
 SCHEMA = Schema(name="any", features=(Label(name="y", classes=("no", "yes")),))
 KEYS = ("global_batch", "train.epochs", "train.steps", "evaluation.every_epochs", "train.keep_best")
+PATIENCE = {"train.patience"}
 
 
 def of_sizes(**splits: int) -> Dataset:
@@ -78,6 +79,7 @@ def test_the_rows_decide(rows, batch, length, every):
         **({"train.steps": steps} if steps else {}),
         "evaluation.every_epochs": every,
         "train.keep_best": "val_loss",
+        "train.patience": 10,
     }
 
 
@@ -111,7 +113,27 @@ def test_the_network_for_tables_sees_many_rows_more_often(rows, epochs, steps):
     ],
 )
 def test_what_a_user_says_stays(given, left):
-    assert set(chosen(365, **given)) == left
+    assert set(chosen(365, **given)) - PATIENCE == left
+
+
+@pytest.mark.parametrize(
+    ("given", "patience"),
+    [
+        ({}, 10),
+        ({"train__keep_best": "val_auc"}, 0),  # a validation of one class has no such number
+        ({"train__keep_best": ""}, 0),
+        ({"train__steps": 20, "evaluation__every_epochs": 2}, 0),  # is never validated
+        ({"callbacks": ({"class_name": "EarlyStopping", "config": {"patience": 3}},)}, 0),
+        ({"callbacks": ({"class_name": "CSVLogger", "config": {"filename": "{workdir}/a.csv"}},)}, 10),
+    ],
+)
+def test_a_run_stops_early_where_the_rules_choose_the_best_step(given, patience):
+    assert chosen(365, **given)["train.patience"] == patience
+
+
+def test_a_patience_of_the_user_stays():
+    assert "train.patience" not in chosen(365, train__patience=3)
+    assert "train.patience" not in chosen(365, train__patience=0)
 
 
 def test_a_batch_and_a_length_of_the_user_are_reckoned_with():
