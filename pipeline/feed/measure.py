@@ -16,9 +16,14 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.base.tracing import no_autograph
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.dataset.tfrecord import CRC_BYTES, HEADER_BYTES
+from pipeline.data.images.decoding import decode_image
 from pipeline.data.input import stages
 from pipeline.data.input.stages import Recipe
-from pipeline.data.reading.fetch import dataset_options
+from pipeline.data.integrity.scan import stored_frame
+from pipeline.data.reading.fetch import READY, dataset_options
+from pipeline.data.schema.feature_types import Image
 
 # --- Measures stages of a recipe one at a time, on elements held in memory, as parallel as in production.
 
@@ -135,6 +140,80 @@ def _bytes(tensor: tf.Tensor) -> int:
     if tensor.dtype == tf.string:
         return int(tf.reduce_sum(tf.strings.length(tensor)))
     return int(np.prod(tensor.shape)) * tensor.dtype.size
+
+
+# --- The slowest picture: a median rate does not show one in thousands that takes as long as many steps.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Slowest:
+    """The picture with the most stored bytes, which grow with its pixels and so with its time.
+
+    Attributes:
+      seconds: time that one thread takes to prepare it.
+      one_in: examples of which one has at least half as many bytes.
+      ready: examples that are finished or under way, at most, when it is begun; their steps hide its time.
+    """
+
+    place: str
+    seconds: float
+    one_in: int
+    ready: float
+
+
+def slowest_of(recipe: Recipe, selections: Sequence[Selection], *, cores: float) -> Slowest | None:
+    """Prepares the picture with the most bytes by itself; None where the examples have no pictures."""
+    if not any(stage.each for stage in recipe.stages):
+        return None
+    found = [_record_sizes(each) for each in selections]
+    largest = max(int(sizes.max()) for _, sizes in found)
+    of_all = np.concatenate([sizes for _, sizes in found])
+    part = next(at for at, (_, sizes) in enumerate(found) if sizes.max() == largest)
+    numbers, sizes = found[part]
+    selection, number = selections[part], int(numbers[sizes.argmax()])
+    shard = selection.shards.shard_of_record(number)
+    payload = stored_frame(selection, shard, number)[0][HEADER_BYTES:-CRC_BYTES]
+    ordinal = number - int(selection.shards.record_starts[shard])
+    # The order is kept, so behind it wait what is ready, and the groups of other threads.
+    waiting = recipe.rows_read if recipe.cuts_batches(recipe.rows_read) else recipe.batch
+    return Slowest(
+        place=f"{selection.shards.names[shard]} record {ordinal:,} ({_picture(payload, selection)})",
+        seconds=min(_seconds_of(recipe, payload) for _ in range(2)),
+        one_in=max(1, len(of_all) // int((2 * of_all >= largest).sum())),
+        ready=READY * waiting + cores * recipe.rows_read,
+    )
+
+
+def _record_sizes(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers over all shards and the bytes of the selected records, int64 [n] each."""
+    shards, numbers, sizes = selection.shards, [], []
+    for first, last in selection.record_ranges:
+        while first < last:
+            shard = shards.shard_of_record(first)
+            end = min(last, int(shards.record_starts[shard + 1]))
+            numbers.append(np.arange(first, end))
+            sizes.append(shards.stored(shard, first, end).sizes)
+            first = end
+    return np.concatenate(numbers), np.concatenate(sizes)
+
+
+def _picture(payload: bytes, selection: Selection) -> str:
+    """`9,000 x 7,000 JPEG`, height first, as it is stored."""
+    image = selection.dataset.schema.of_type(Image)[0]
+    data = tf.io.parse_single_example(payload, {image.name: tf.io.FixedLenFeature([], tf.string)})[image.name]
+    height, width, _ = decode_image(data, channels=image.channels, max_pixels=image.max_pixels).shape
+    return f"{height:,} x {width:,} {'JPEG' if tf.io.is_jpeg(data) else 'PNG'}"
+
+
+def _seconds_of(recipe: Recipe, payload: bytes) -> float:
+    """The time of one thread, in a group of the least size: two, where pictures are mixed in pairs."""
+    rows = 2 if any(stage.name == "mix" for stage in recipe.stages) else 1
+    group = (tf.zeros([rows], tf.int64), tf.fill([rows], payload))
+    prepared = stages.apply(tf.data.Dataset.from_tensors(group), recipe.stages)
+    dataset = prepared.with_options(dataset_options(recipe.operation_threads))
+    started = time.perf_counter()
+    first_elements(dataset, 1)
+    return (time.perf_counter() - started) / rows
 
 
 # --- Linux's page cache: how much of files it holds, and how to evict them without root.
