@@ -145,12 +145,15 @@ def _bytes(tensor: tf.Tensor) -> int:
 # --- The slowest picture: a median rate does not show one in thousands that takes as long as many steps.
 
 
+_TRIES = 3  # the quickest counts: another process may take the core in one
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Slowest:
     """The picture with the most stored bytes, which grow with its pixels and so with its time.
 
     Attributes:
-      seconds: time that one thread takes to prepare it.
+      seconds: time to prepare it.
       one_in: examples of which one has at least half as many bytes.
       ready: examples that are finished or under way, at most, when it is begun; their steps hide its time.
     """
@@ -165,23 +168,26 @@ def slowest_of(recipe: Recipe, selections: Sequence[Selection], *, cores: float)
     """Prepares the picture with the most bytes by itself; None where the examples have no pictures."""
     if not any(stage.each for stage in recipe.stages):
         return None
-    found = [_record_sizes(each) for each in selections]
-    largest = max(int(sizes.max()) for _, sizes in found)
-    of_all = np.concatenate([sizes for _, sizes in found])
-    part = next(at for at, (_, sizes) in enumerate(found) if sizes.max() == largest)
-    numbers, sizes = found[part]
-    selection, number = selections[part], int(numbers[sizes.argmax()])
-    shard = selection.shards.shard_of_record(number)
-    payload = stored_frame(selection, shard, number)[0][HEADER_BYTES:-CRC_BYTES]
-    ordinal = number - int(selection.shards.record_starts[shard])
+    numbers, sizes = zip(*map(_record_sizes, selections), strict=True)
+    part = max(range(len(sizes)), key=lambda at: sizes[at].max())
+    selection, of_all = selections[part], np.concatenate(sizes)
+    by_size = numbers[part][sizes[part].argsort(kind="stable")].tolist()
+    typical, payload = (_payload(selection, by_size[at]) for at in (len(by_size) // 2, -1))
+    shard = selection.shards.shard_of_record(by_size[-1])
+    ordinal = by_size[-1] - int(selection.shards.record_starts[shard])
     # The order is kept, so behind it wait what is ready, and the groups of other threads.
     waiting = recipe.rows_read if recipe.cuts_batches(recipe.rows_read) else recipe.batch
     return Slowest(
         place=f"{selection.shards.names[shard]} record {ordinal:,} ({_picture(payload, selection)})",
-        seconds=min(_seconds_of(recipe, payload) for _ in range(2)),
-        one_in=max(1, len(of_all) // int((2 * of_all >= largest).sum())),
+        seconds=_seconds_of(recipe, payload, typical=typical),
+        one_in=max(1, len(of_all) // int((2 * of_all >= of_all.max()).sum())),
         ready=READY * waiting + cores * recipe.rows_read,
     )
+
+
+def _payload(selection: Selection, number: int) -> bytes:
+    shard = selection.shards.shard_of_record(number)
+    return stored_frame(selection, shard, number)[0][HEADER_BYTES:-CRC_BYTES]
 
 
 def _record_sizes(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
@@ -205,15 +211,22 @@ def _picture(payload: bytes, selection: Selection) -> str:
     return f"{height:,} x {width:,} {'JPEG' if tf.io.is_jpeg(data) else 'PNG'}"
 
 
-def _seconds_of(recipe: Recipe, payload: bytes) -> float:
-    """The time of one thread, in a group of the least size: two, where pictures are mixed in pairs."""
+def _seconds_of(recipe: Recipe, payload: bytes, *, typical: bytes) -> float:
+    """The time to prepare a record, in a group of the least size: two, where pictures are mixed in pairs.
+
+    Args:
+      typical: another record, which is prepared first: the first call builds the graph.
+    """
     rows = 2 if any(stage.name == "mix" for stage in recipe.stages) else 1
-    group = (tf.zeros([rows], tf.int64), tf.fill([rows], payload))
-    prepared = stages.apply(tf.data.Dataset.from_tensors(group), recipe.stages)
-    dataset = prepared.with_options(dataset_options(recipe.operation_threads))
-    started = time.perf_counter()
-    first_elements(dataset, 1)
-    return (time.perf_counter() - started) / rows
+    prepare, positions = tf.function(stages.fused(recipe.stages), autograph=False), tf.zeros([rows], tf.int64)
+
+    def seconds(record: bytes) -> float:
+        started = time.perf_counter()
+        prepare(positions, tf.fill([rows], record))
+        return (time.perf_counter() - started) / rows
+
+    seconds(typical)
+    return min(seconds(payload) for _ in range(_TRIES))
 
 
 # --- Linux's page cache: how much of files it holds, and how to evict them without root.
