@@ -168,7 +168,7 @@ def test_what_is_resolved_is_what_a_run_records():
     assert (again.values["train"], again.lines) == (parsed.given["train"], ())
     assert resolved.lines == (
         "defaults   batch 16, 1,000 steps, evaluation every 2 epochs, 16 members, the best val_loss "
-        "kept: 365 rows",
+        "kept, an end after 10 evaluations without a better one: 365 rows",
     )
 
 
