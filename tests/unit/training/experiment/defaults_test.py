@@ -268,7 +268,7 @@ def test_a_tenth_of_train_is_the_validation_where_there_is_none():
     assert resolved.lines[0] == (
         "validation train[90%:], as the dataset has no such split; trained on train[:90%]"
     )
-    assert resolved.lines[1].endswith("the best val_loss kept: 360 rows")
+    assert resolved.lines[1].endswith("an end after 10 evaluations without a better one: 360 rows")
 
 
 @pytest.mark.parametrize(
