@@ -29,6 +29,11 @@ best checkpoint the longer runs learn by heart: .692 in place of .753. An evalua
 5,000 rows the network is better without. Members (tabular) cost their number times the multiplications, and
 help where rows are few; docs/measurements.md has the tables.
 
+A patience of 10 lost no best checkpoint of seven full runs, whose stop was computed from their history (wine,
+breast cancer, diabetes, 600 rows of Adult, 900 of California, 3,000 of rt_polarity, 1,412 digits as
+pictures): two of them end at half of their evaluations, the others at the last ones. With 8 none was lost
+either. With 5 the best loss of the digits is 2.6 times what it was, and with 3 that of the cancer 4.4 times.
+
 A convolution costs what its image has of pixels: a stem that halves 28x28 pixels saves most of it.
 """
 
