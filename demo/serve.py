@@ -9,12 +9,16 @@ TensorFlow Serving takes the same requests, and is what clients should ask: it b
 
 import argparse
 import base64
+import binascii
 import http.server
 import json
 import pathlib
+import re
 from collections.abc import Mapping
 
 import tensorflow as tf
+
+from pipeline.data.images.pixels import size_refusal
 
 PATH = "/v1/models/model:predict"
 
@@ -31,7 +35,7 @@ def predict(signatures: Signatures, request: object) -> dict[str, object]:
         "instances": [{FEATURE: VALUE, …}, …].
 
     Raises:
-      ValueError: the request is not one of these signatures; and what TensorFlow raises.
+      ValueError: the request is not one of these signatures, or a signature refuses its values.
     """
     if not isinstance(request, Mapping):
         raise ValueError(
@@ -47,10 +51,13 @@ def predict(signatures: Signatures, request: object) -> dict[str, object]:
     columns = _columns(request["instances"], wanted) if has_rows else request.get("inputs", {})
     _check_names("inputs", columns, wanted)
     tensors = {feature: _tensor(feature, columns[feature], spec) for feature, spec in wanted.items()}
-    rows = {feature: len(tensor) for feature, tensor in tensors.items() if tensor.shape.rank}
+    rows = {feature: len(tensor) for feature, tensor in sorted(tensors.items()) if tensor.shape.rank}
     if len({*rows.values()}) > 1:  # a column of one row would count for all
         raise ValueError(f"inputs: received {rows} rows; expected as many in each column")
-    answer = signatures[name](**tensors)
+    try:
+        answer = signatures[name](**tensors)
+    except tf.errors.OpError as error:
+        raise ValueError(_refusal(signatures[name], tensors, error)) from None
     outputs = {name: _in_json(value.numpy().tolist()) for name, value in answer.items()}
     if not has_rows:
         return {"outputs": outputs if len(outputs) > 1 else next(iter(outputs.values()))}
@@ -98,7 +105,12 @@ def _values(name: str, values: object, dtype: str) -> object:
     if isinstance(values, list):
         return [_values(name, value, dtype) for value in values]
     if dtype == "string" and isinstance(values, dict) and [*values] == ["b64"]:
-        return _bytes(name, values["b64"])
+        try:
+            return base64.b64decode(values["b64"], validate=True)
+        except (TypeError, binascii.Error) as error:
+            raise ValueError(
+                f"column '{name}': received {_shown(values)} ({error}); expected bytes in Base64"
+            ) from None
     kind, expected = _KINDS.get(dtype, (object, dtype))
     if not isinstance(values, kind) or isinstance(values, bool):
         missing = _MISSING.get(dtype, "")
@@ -108,11 +120,38 @@ def _values(name: str, values: object, dtype: str) -> object:
     return values
 
 
-def _bytes(name: str, base_64: object) -> bytes:
-    try:
-        return base64.b64decode(base_64, validate=True)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"column '{name}': received {_shown(base_64)}; expected Base64 ({error})") from None
+# --- What a signature refuses, such as a picture: TensorFlow's message has many lines, and no row.
+
+_BROKEN_PICTURE = re.compile(r"Invalid (JPEG|PNG) data")
+_OF_THE_GRAPH = re.compile(r"\{\{.*?\}\}\s*")
+_PREFACE = "<stack traces unavailable>"
+
+
+def _refusal(
+    signature: tf.types.experimental.ConcreteFunction,
+    tensors: Mapping[str, tf.Tensor],
+    error: tf.errors.OpError,
+) -> str:
+    """One line on the first row that is refused, and for a picture on what is wrong with it."""
+    rows = min((len(column) for column in tensors.values() if column.shape.rank), default=0)
+    for row in range(rows):
+        try:
+            signature(**{name: column[row : row + 1] for name, column in tensors.items()})
+        except tf.errors.OpError as of_row:
+            return _in_one_line(f"row {row + 1} of the request", of_row.message)
+    return _in_one_line("request", error.message)  # no row by itself, such as columns of different lengths
+
+
+def _in_one_line(where: str, message: str) -> str:
+    if refused := size_refusal(message, where=f"{where}, image"):
+        return str(refused)
+    if broken := _BROKEN_PICTURE.search(message):
+        return (
+            f"{where}, image: received a {broken[1]} that is cut off or damaged; "
+            "expected the whole file of a JPEG or PNG. Send all of its bytes."
+        )
+    said = message.partition(_PREFACE)[2].strip() or message
+    return f"{where}: {_OF_THE_GRAPH.sub('', said.splitlines()[0])}"
 
 
 def _in_json(values: object) -> object:

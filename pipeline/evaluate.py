@@ -3,8 +3,9 @@
   python -m pipeline.evaluate --model=exports/census/1 --dataset=data/census/1.0.0 --json=test.json
 
 Examples go through the exported `serving_default` signature, so what is measured is what is served.
-Classification gives loss, accuracy, a confusion matrix and, for two classes, the AUC and ROC curve;
-regression MAE, RMSE and R².
+Classification gives loss, accuracy, a confusion matrix (with more than 12 classes, the pairs confused most
+often) and, for two classes, the AUC; regression MAE, RMSE and R². --json also has the whole matrix of up to
+200 classes, and the ROC curve.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -24,6 +25,7 @@ from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.data.dataset import records, selection, window
 from pipeline.report import terminal
+from pipeline.report.section import Section
 
 _MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
 _DATASET = flags.DEFINE_multi_string(
@@ -82,6 +84,7 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.exporting import scoring
     from pipeline.training.report.findings import verdict
     from pipeline.training.report.reporter import number
+    from pipeline.training.report.results import confusion_table
 
     result = scoring.score(
         pathlib.Path(_MODEL.value),
@@ -102,6 +105,8 @@ def main(argv: Sequence[str]) -> None:
     numbers = {name: value for name, value in result.items() if isinstance(value, float)}
     for name, value in numbers.items():
         print(f"  {name:{max(16, *map(len, numbers))}} {number(value)}")
+    if table := confusion_table(result):
+        print(terminal.render([Section(parts=[table])]))
     for finding in verdict(result):
         print(terminal.broken(f"note: {finding}"))
 

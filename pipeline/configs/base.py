@@ -60,6 +60,9 @@ def get_config() -> Config:
     # Also keeps the best checkpoint by this number, such as val_loss or val_auc; in the end this one is
     # evaluated and exported. auto takes val_loss, if there is a validation.
     config.train.keep_best = ""
+    # Evaluations in a row without a better keep_best after which the run stops; 0: it never does, -1: follows
+    # from the rules of defaults.
+    config.train.patience = 0
     config.train.micro_batches = 1  # equal parts of a replica's batch, computed one after the other
     # What follows a loss that is not finite: stop, skip or roll_back (docs/training.md).
     config.train.on_bad_step = "stop"
@@ -117,7 +120,7 @@ def get_config() -> Config:
 def by_rules() -> Config:
     """Like get_config, but pipeline/training/experiment/defaults.py decides some values by the rows."""
     config = get_config()
-    left = {"global_batch": 0, "train.epochs": 0.0, "train.keep_best": "auto"}
+    left = {"global_batch": 0, "train.epochs": 0.0, "train.keep_best": "auto", "train.patience": -1}
     left |= {"evaluation.split": "auto", "evaluation.every_epochs": 0}
     config.update_from_flattened_dict(left)
     return config

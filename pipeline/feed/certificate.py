@@ -15,6 +15,7 @@ from pipeline.feed import measure
 from pipeline.feed.measure import (
     Consume,
     Residency,
+    Slowest,
     Speed,
     StageFeed,
     Uncached,
@@ -81,6 +82,7 @@ class Certificate:
     uncached: Line | None = None  # all stages together, with files from the disk; None: not measured
     files: Residency | None = None  # before anything was measured; None: the files are not on this host
     in_flight: InFlight | None = None  # parallel reads of the files; None for mapped files
+    slowest: Slowest | None = None  # None: examples have no pictures
     host: Host
     demand: Demand
 
@@ -146,6 +148,16 @@ class Certificate:
         return None if needed is None else self.measured.examples_per_s / needed
 
     @property
+    def hidden_s(self) -> float:
+        """The time for which steps go on with what is ready, while the slowest example is prepared."""
+        steps = (self.slowest.ready if self.slowest else 0.0) / self.demand.examples_a_step
+        return steps * (self.demand.step_ms or self.shortest_step_ms) / 1e3
+
+    @property
+    def waits_for_slowest(self) -> bool:
+        return self.slowest is not None and self.slowest.seconds > self.hidden_s
+
+    @property
     def is_fed(self) -> bool | None:
         return None if self.headroom is None else self.headroom >= MARGIN
 
@@ -207,6 +219,9 @@ class Certificate:
             "of_slice": dataclasses.asdict(self.of_slice) if self.of_slice else None,
             "files": dataclasses.asdict(self.files) if self.files else None,
             "reads": dataclasses.asdict(self.in_flight) if self.in_flight else None,
+            "slowest": dataclasses.asdict(self.slowest) | {"hidden_s": self.hidden_s}
+            if self.slowest
+            else None,
             "host": dataclasses.asdict(self.host),
             "stages": [_line(line) for line in self.stages],
             "together": _line(self.together),

@@ -7,6 +7,7 @@ from pipeline.data.dataset.selection import Selection
 from pipeline.feed.certificate import MARGIN, Certificate, OfSlice
 from pipeline.feed.measure import Residency
 from pipeline.feed.scaling import Line
+from pipeline.report import formats
 from pipeline.report.section import Facts, Finding, Section, Table
 
 _SMALL_SHARD_BYTES = 8 << 20  # 8 MiB: for smaller files, opening takes much of the time of reading
@@ -102,6 +103,7 @@ def _summary(certificate: Certificate, origin: Mapping[str, str]) -> Facts:
             ),
             ("beside", beside if host.is_shared else None),
             ("verdict", _verdict(certificate)),
+            ("slowest", _slowest(certificate)),
             ("limit", certificate.why_limiting),
             ("expected", _expected(certificate.of_slice, demand.slice.name)),
         ]
@@ -114,6 +116,18 @@ def _files(files: Residency | None) -> str | None:
     held = f", of which the page cache held {files.resident:.0%}" if files.resident is not None else ""
     unknown = "; how much of them the page cache holds is known only to who may write to them"
     return f"{files.bytes / 1e6:,.1f} MB{held or unknown}"
+
+
+def _slowest(certificate: Certificate) -> str | None:
+    """Names a picture that takes longer than what is ready lasts; the verdict is about the median rate."""
+    if not certificate.waits_for_slowest:
+        return None
+    slowest = certificate.slowest
+    return (
+        f"one example in {slowest.one_in:,} takes {formats.number(slowest.seconds)} s, and what is ready "
+        f"lasts {formats.number(certificate.hidden_s)} s: steps will wait; such as {slowest.place}. Make "
+        "such pictures smaller before they are converted"
+    )
 
 
 def _expected(host: OfSlice | None, name: str) -> str | None:

@@ -22,7 +22,9 @@ from sklearn.metrics import roc_auc_score
 from demo import serve, trips
 from demo.retraining import get_config
 from pipeline.configs.retraining import base
+from pipeline.data.images.decoding import decode_images
 from pipeline.retraining import settings
+from tests.shared.pictures import decode, encode, noise
 
 # The last lines of the demo of retraining: what was published and held, and whether that was expected.
 
@@ -211,7 +213,7 @@ def test_bytes_come_in_base64_and_several_outputs_are_named():
     row = {"name": "äb", "files": [bytes_, "a"]}
     reply = serve.predict(signatures, {"signature_name": "raw", "instances": [row, {**row, "name": ""}]})
     assert reply == {"predictions": [{"upper": "ÄB", "lengths": [3, 1]}, {"upper": "", "lengths": [3, 1]}]}
-    with pytest.raises(ValueError, match=r"column 'name': received \"%%\"; expected Base64"):
+    with pytest.raises(ValueError, match=r"column 'name': received .*%%.*; expected bytes in Base64"):
         serve.predict(signatures, {"signature_name": "raw", "instances": [{**row, "name": {"b64": "%%"}}]})
     flat = {"signature_name": "raw", "inputs": {"name": ["a"], "files": ["a"]}}
     with pytest.raises(ValueError, match=r"column 'files': received a shape of \(1,\); expected \(rows, 2\)"):
@@ -264,6 +266,48 @@ def test_a_request_that_is_nested_too_deep_is_answered(address):
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(address, b"[" * 100_000)
     assert "recursion" in json.load(refused.value)["error"]
+
+
+class Brightness(tf.Module):
+    """Decodes a picture as the graph of an export does."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="picture")], autograph=False)
+    def __call__(self, picture: tf.Tensor) -> dict[str, tf.Tensor]:
+        pixels = decode_images(picture, (8, 8, 3), max_pixels=2_000)
+        return {"brightness": tf.reduce_mean(tf.cast(pixels, tf.float32), axis=[1, 2, 3])}
+
+
+@pytest.fixture(scope="module")
+def pictured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[serve.Signatures]:
+    folder, module = str(tmp_path_factory.mktemp("brightness")), Brightness()
+    tf.saved_model.save(module, folder, {"raw": module.__call__})
+    loaded = tf.saved_model.load(folder)  # the signatures end with it
+    yield loaded.signatures
+
+
+RGB = noise(30, 40, 3)
+SOUND = encode(RGB, "JPEG")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (encode(RGB, "GIF"), "received data that begins with b'GIF8.*; expected a JPEG or PNG file"),
+        (SOUND[: len(SOUND) // 2], "received a JPEG that is cut off or damaged; expected the whole file"),
+        (SOUND[:30], "received a JPEG that is cut off or damaged; expected the whole file of a JPEG or PNG"),
+        (encode(RGB, "PNG")[:300], "received a PNG that is cut off or damaged; expected the whole file"),
+        (encode(noise(60, 40, 3), "PNG"), "received 60 x 40 pixels .*; expected 1 to 2,000 pixels in all"),
+        (b"", "received data that begins with .*; expected a JPEG or PNG file"),
+    ],
+    ids=["gif", "half a jpeg", "head of a jpeg", "half a png", "many pixels", "nothing"],
+)  # fmt: skip
+def test_a_picture_that_is_refused_is_named_in_one_line(pictured, data: bytes, says: str):
+    instances = [{"picture": {"b64": base64.b64encode(each).decode()}} for each in (SOUND, data, SOUND)]
+    with pytest.raises(ValueError, match=rf"^row 2 of the request, image: {says}") as refused:
+        serve.predict(pictured, {"signature_name": "raw", "instances": instances})
+    assert "\n" not in str(refused.value)
+    sound = serve.predict(pictured, {"signature_name": "raw", "instances": [instances[0]]})
+    np.testing.assert_allclose(sound["predictions"], decode(SOUND, "RGB").mean(), atol=2)
 
 
 def test_another_path_is_refused(address):

@@ -60,7 +60,7 @@ def require_image_dtype(image_dtype: str) -> str:
 # --- Refuses images in the graph, and turns the refusal into a readable error in Python.
 
 _LIMIT = "image of too many pixels (height, width)"
-_FORMAT = "image in an unknown format, first bytes"
+_FORMAT = "image that is neither a JPEG nor a PNG, first bytes"  # what TensorFlow Serving answers
 _SUBTYPE = "image whose pixels would be read otherwise than they are seen"
 
 

@@ -87,14 +87,19 @@ def apply(dataset: tf.data.Dataset, stages: Sequence[Stage]) -> tf.data.Dataset:
     """Runs all stages in one parallel map, whose elements keep their order."""
     if not stages:
         return dataset
+    return dataset.map(fused(stages), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def fused(stages: Sequence[Stage]) -> Callable[..., tuple]:
+    """All stages as one function of a group's tensors, [n, …] each."""
 
     @no_autograph
-    def fused(*group: tf.Tensor) -> tuple:
+    def run(*group: tf.Tensor) -> tuple:
         for each, some in itertools.groupby(stages, key=lambda stage: stage.each):
             group = (_for_each_row if each else _chained)(tuple(some), group)
         return group
 
-    return dataset.map(fused, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return run
 
 
 def _chained(stages: Sequence[Stage], element: tuple) -> tuple:

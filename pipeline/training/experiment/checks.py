@@ -1,6 +1,6 @@
 """The numbers that an experiment logs at the end of an epoch: what a callback can monitor."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature_types import Label
@@ -55,6 +55,17 @@ def kept_best(experiment: Experiment, label: Label) -> Kept:
         metric=metric,
         is_higher_better=direction == _MAX if direction else key in _higher_is_better(label, experiment),
     )
+
+
+def callbacks_of(experiment: Experiment, label: Label) -> tuple[Mapping, ...]:
+    """The callbacks that a config names, and the Keras one that `train.patience` stands for."""
+    patience = experiment.train.patience
+    if not patience:
+        return experiment.callbacks
+    kept = kept_best(experiment, label)
+    mode = _MAX if kept.is_higher_better else _MIN
+    stopping = {"monitor": kept.metric, "mode": mode, "patience": patience}
+    return (*experiment.callbacks, {"class_name": "EarlyStopping", "config": stopping})
 
 
 def _direction(text: str) -> tuple[str, str]:

@@ -117,6 +117,7 @@ class Train:
     checkpoint_every_steps: int
     checkpoints_kept: int
     keep_best: str
+    patience: int
     micro_batches: int
     on_bad_step: Policy
     bad_steps_allowed: int
@@ -336,6 +337,7 @@ _RULES: Mapping[str, Rule] = {
     "train.log_every_steps": _POSITIVE,
     "train.checkpoint_every_steps": _POSITIVE,
     "train.checkpoints_kept": (lambda value: value >= 1, "1 or more: a run goes on from the newest one"),
+    "train.patience": (lambda value: value >= 0, "0 (the run never stops early) or more"),
     "train.bad_steps_allowed": (lambda value: value >= 0, "0 or more"),
     "train.label_smoothing": (
         lambda value: 0 <= value < 1,
@@ -376,6 +378,9 @@ def _check_values(config: Values) -> None:
     train = config["train"]
     if not train["steps"] and not _POSITIVE[0](train["epochs"]):
         raise _error("train.epochs", train["epochs"], _POSITIVE[1])
+    if train["patience"] and not train["keep_best"]:
+        expected = "0, as there is no --config.train.keep_best, whose number an evaluation would improve"
+        raise _error("train.patience", train["patience"], expected)
     sparse = config["optimizer"]["sparse"]
     if sparse not in SPARSE:
         raise unknown_name("--config.optimizer.sparse", sparse, SPARSE, otherwise="Choose one of these.")

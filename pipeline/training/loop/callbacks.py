@@ -81,6 +81,26 @@ def require_monitored(callbacks: Sequence[keras.callbacks.Callback], logs: Mappi
             )
 
 
+def why_stopped(callbacks: Sequence[keras.callbacks.Callback]) -> str:
+    """Says which number did not improve, for how long, and when it was the best; empty unless an
+    EarlyStopping has ended the run.
+    """
+    for callback in callbacks:
+        if isinstance(callback, keras.callbacks.EarlyStopping) and callback.stopped_epoch:
+            unit = "evaluation" if callback.monitor.startswith("val_") else "epoch"
+            times = f"{callback.patience} {unit}{'s' * (callback.patience != 1)}"
+            best = f"the best was that of epoch {callback.best_epoch + 1:,}"
+            stopped = f"stopped at epoch {callback.stopped_epoch + 1:,}"
+            return f"{stopped}: {callback.monitor} was not better for {times}; {best}"
+    return ""
+
+
+def may_restore_weights(callbacks: Sequence[keras.callbacks.Callback]) -> bool:
+    """Returns whether a callback may give the model other weights at the end of training."""
+    stopping = keras.callbacks.EarlyStopping
+    return any(not isinstance(each, stopping) or each.restore_best_weights for each in callbacks)
+
+
 @contextlib.contextmanager
 def without_warnings() -> Iterator[None]:
     """Hides warnings in the block: Keras warns whenever a number is missing, so after each epoch without a

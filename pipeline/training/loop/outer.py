@@ -118,9 +118,11 @@ class Session:
 
     def _end_hooks(self) -> None:
         """Calls the last hooks. If a callback restores other weights, the metrics are no longer valid."""
-        before = self._model.get_weights() if self._callbacks else []
+        # Only where needed: weights may be gigabytes.
+        may_differ = callbacks_lib.may_restore_weights(self._callbacks)
+        before = self._model.get_weights() if may_differ else []
         self.hooks.on_train_end(self._last_logs)
-        after = self._model.get_weights() if self._callbacks else []
+        after = self._model.get_weights() if may_differ else []
         if not all(map(np.array_equal, before, after)):
             self._metrics = {}
 

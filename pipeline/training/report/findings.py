@@ -129,7 +129,7 @@ def overfitting(history: Sequence[Mapping], *, is_best_kept: bool = False) -> It
             f"({formats.number(at_best)}, then {formats.number(at_end)}).",
             advice="The model learns the training examples by heart. "
             f"{_EXPORTED if is_best_kept else _TO_EXPORT}; fewer steps (--config.train.steps, or "
-            "EarlyStopping in config.callbacks), more weight decay or dropout, or more data help.",
+            "--config.train.patience=10 to stop by itself), more weight decay or dropout, or more data help.",
         )
 
 

@@ -32,6 +32,7 @@ class ReportInputs:
     goodput_log: tuple[Mapping, ...]  # where the time went
     evaluation: Mapping
     baselines: Mapping  # what simple models answer on the same split
+    worst: tuple[Mapping, ...]  # the pictures with the largest losses on it
     damaged: Mapping  # records that the run left out
     conversion: Mapping
     rejected: tuple[Mapping, ...]
@@ -54,6 +55,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         goodput_log=tuple(_attempt(goodput.read_goodput, [files.goodput_log], problems) or ()),
         evaluation=_read_object(files.evaluation),
         baselines=_read_object(files.baselines),
+        worst=tuple(_read_object(files.worst).get("pictures", ())),
         damaged=_read_object(files.damaged),
         conversion={} if others else _attempt(records.read_conversion, [first], problems) or {},
         rejected=tuple(itertools.islice(_rejected(directories), _MAX_REJECTED_READ)),

@@ -25,6 +25,7 @@ from pipeline.training.report.inputs import ReportInputs, read_inputs
 from pipeline.training.report.provenance import origin, provenance_section, title
 from pipeline.training.report.results import headline, results_section
 from pipeline.training.report.run import time_section, training_section
+from pipeline.training.report.worst import worst_section
 from pipeline.training.state import run_record
 from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.run_record import RunRecord
@@ -261,6 +262,7 @@ def render_report(inputs: ReportInputs) -> Markup:
     sections = [
         findings_section(inputs),
         results_section(inputs),
+        worst_section(inputs.worst),
         baselines_section(inputs.baselines),
         training_section(inputs),
         time_section(inputs),

@@ -16,6 +16,7 @@ from pipeline.training.tasks.task import Metric
 
 _MAX_CLASSES_LISTED = 12
 _MAX_PAIRS = 6
+_CLASS_CHARACTERS = 16  # of a name above a column
 
 
 def metrics_of(inputs: ReportInputs) -> tuple[Metric, ...]:
@@ -96,6 +97,22 @@ def confusion(evaluation: Mapping) -> tuple[np.ndarray, list[str]]:
     """Confusion counts int64[classes, classes] (rows: actual) with class names; empty for regression."""
     counts = np.asarray(evaluation.get("confusion_matrix") or np.empty((0, 0)), dtype=np.int64)
     return counts, [str(name) for name in evaluation.get("classes") or range(len(counts))]
+
+
+def confusion_table(evaluation: Mapping) -> Table | None:
+    """The confusion counts as text; with many classes, the pairs that are confused most often.
+
+    None for regression, with more classes than an evaluation counts, and where many classes have no mistake.
+    """
+    counts, classes = confusion(evaluation)
+    if not counts.size:
+        return None
+    if len(classes) > _MAX_CLASSES_LISTED:
+        return _confused_pairs(counts, classes)
+    names = [formats.shortened(name, _CLASS_CHARACTERS) for name in classes]
+    rows = [[name, *map(formats.count, row)] for name, row in zip(names, counts.tolist(), strict=True)]
+    title = "Confusion matrix: a row for each actual class, a column for each predicted one"
+    return Table(title=title, header=["", *names], rows=rows, numbers=range(1, len(names) + 1))
 
 
 def majority(counts: np.ndarray) -> tuple[int, float]:

@@ -1,5 +1,6 @@
 """Makes the feed certificate of an experiment: measures the input that its training would read."""
 
+import dataclasses
 import sys
 
 from tqdm import tqdm
@@ -79,6 +80,10 @@ def certify(
             uncached_files=Uncached(paths=paths, examples=data.rows // slice_.hosts) if uncached else None,
             on_stage=show,
         )
+        if files:  # only those on this host are read outside the pipeline
+            show("the slowest picture")
+            slowest = measure.slowest_of(recipe, parts_of(data), cores=certificate.host.cores)
+            certificate = dataclasses.replace(certificate, slowest=slowest)
     repeated = data_lib.repetition(args.global_batch, data.rows)
     said = [f"{repeated.capitalize()}."] if repeated else []
     if damaged:

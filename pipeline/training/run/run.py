@@ -33,6 +33,7 @@ from pipeline.training.loop.clock import timed
 from pipeline.training.loop.outer import Point, Session, TimedCheckpoints
 from pipeline.training.observers.delivery import Observers
 from pipeline.training.report import baselines as baselines_report
+from pipeline.training.report import worst
 from pipeline.training.report.reporter import FILE_NAME, Reporter, write_report
 from pipeline.training.report.run import time_line
 from pipeline.training.run import parts
@@ -135,7 +136,8 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog, observer
             run, before, checkpoints, goodput_log, measures, observers, check_input=watched.check
         )
         evaluated = _take_best(run, checkpoints, step)
-    predictions = Predictions() if run.is_chief and _has_baselines(run) else None
+    is_kept = run.is_chief and (_has_baselines(run) or _has_worst(run))
+    predictions = Predictions() if is_kept else None
     with run.averaged():
         evaluate = timed(goodput_log, "evaluation", run.evaluate)
         metrics = evaluate(run.setup.final_split, seen=predictions or ignored) | {"step": evaluated}
@@ -143,6 +145,7 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog, observer
     strategy.leave_together(run.setup.strategy)
     if reporter:
         timed(goodput_log, "report", _write_baselines)(run, predictions)
+        timed(goodput_log, "report", _write_worst)(run, predictions)
         print(terminal.broken(f"{checkpoints.cost}\n{measures.line()}"), flush=True)
         if evaluated != step:
             kept = checks.kept_best(run.setup.experiment, run.setup.dataset.schema.label)
@@ -177,21 +180,22 @@ def _steps(
     """Runs the steps that are left; returns the chief's reporter, and the last step."""
     setup = run.setup
     signals = Deferred()
+    made = callbacks.build(
+        checks.callbacks_of(setup.experiment, setup.dataset.schema.label),
+        workdir=setup.workdir.path if run.is_chief else None,
+        make_own=functools.partial(own_classes.make_callback, place=setup.experiment.beside_config),
+        logged=checks.logged_names(
+            setup.dataset.schema.label,
+            is_validated=bool(setup.validation_split),
+            is_weighted=bool(setup.experiment.data.example_weights),
+            more=setup.experiment.evaluation.metrics,
+        ),
+    )
     session = Session(
         run.model,
         cadence=setup.cadence,
         checkpoints=TimedCheckpoints(checkpoints, goodput_log),
-        callbacks=callbacks.build(
-            setup.experiment.callbacks,
-            workdir=setup.workdir.path if run.is_chief else None,
-            make_own=functools.partial(own_classes.make_callback, place=setup.experiment.beside_config),
-            logged=checks.logged_names(
-                setup.dataset.schema.label,
-                is_validated=bool(setup.validation_split),
-                is_weighted=bool(setup.experiment.data.example_weights),
-                more=setup.experiment.evaluation.metrics,
-            ),
-        ),
+        callbacks=made,
         evaluate=timed(goodput_log, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
         averaged=run.averaged,
@@ -239,7 +243,10 @@ def _steps(
                 tell=reporter.tell,
             )
         with signals:
-            return reporter, session.run(inner_loop, report=timed(goodput_log, "report", report))
+            last = session.run(inner_loop, report=timed(goodput_log, "report", report))
+        if reporter and (why := callbacks.why_stopped(made)):
+            reporter.tell(f"{why}{', which is kept' if setup.experiment.train.keep_best else ''}")
+        return reporter, last
 
 
 def _report(point: Point, reporter: Reporter, observers: Observers) -> None:
@@ -270,7 +277,7 @@ def _write_baselines(run: Run, predictions: Predictions | None) -> None:
     """Fits the baselines, anew where a run goes on, writes what they are worth, and says it."""
     setup = run.setup
     setup.workdir.baselines.unlink(missing_ok=True)  # they belong to fewer steps
-    if predictions is None:
+    if predictions is None or not _has_baselines(run):
         return
     subject = baselines.Subject(
         inputs=_fed(setup),
@@ -284,6 +291,21 @@ def _write_baselines(run: Run, predictions: Predictions | None) -> None:
     found = baselines.made(subject, predictions, hosts=run.evaluate.hosts)
     files.write_json(setup.workdir.baselines, found)
     print(terminal.broken("\n".join(baselines_report.lines(found))), flush=True)
+
+
+def _has_worst(run: Run) -> bool:
+    return worst.is_for(run.setup.dataset.schema, run.setup.selections[run.setup.final_split])
+
+
+def _write_worst(run: Run, predictions: Predictions | None) -> None:
+    """Writes the pictures with the largest losses, anew where a run goes on."""
+    setup = run.setup
+    setup.workdir.worst.unlink(missing_ok=True)
+    if predictions is None or not _has_worst(run):
+        return
+    labels, predicted = predictions.in_stored_order(hosts=run.evaluate.hosts)
+    final = setup.selections[setup.final_split]
+    files.write_json(setup.workdir.worst, {"pictures": worst.worst_pictures(final, labels, predicted)})
 
 
 def _write_inputs(run: Run) -> None:

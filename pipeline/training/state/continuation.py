@@ -61,7 +61,8 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
     elif before.finished and before.steps < before.total_steps:
         raise _other(
             "length",
-            f"{before.total_steps:,} steps: a callback ended that run at step {before.steps:,}, for good",
+            f"{before.total_steps:,} steps: train.patience or a callback ended that run at step "
+            f"{before.steps:,}, for good",
             f"{now.total_steps:,} steps",
         )
 

@@ -33,6 +33,7 @@ class Workdir:
     baselines = _entry(
         "baselines.json"
     )  # what simple models answer there; absent: not asked for, or none fits
+    worst = _entry("worst.json")  # the pictures with the largest losses there; absent: no model of pictures
     observers = _entry("observers")  # what those of config.observers must know after a kill
     schema = _entry(schema_lib.FILE_NAME)
     statistics = _entry(manifest_lib.STATISTICS_FILE_NAME)  # statistics from which preprocessing was built

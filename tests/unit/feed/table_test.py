@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.feed import table
 from pipeline.feed.certificate import Certificate
-from pipeline.feed.measure import Residency
+from pipeline.feed.measure import Residency, Slowest
 from pipeline.feed.scaling import parse_slices
 from pipeline.feed.table import Files, advice
 from pipeline.report import terminal
@@ -117,3 +117,32 @@ def test_small_shards_are_named():
 
 def test_it_says_how_many_cores_are_enough():
     assert "hosts with 8 cores" in advice(certificate(DECODE, step_ms=100.0))[-1]
+
+
+# A step takes 100 ms for 1,000 examples, so 3,000 that are ready last 0.3 s.
+SLOWEST = Slowest(place="a-00000 record 4 (7,000 x 9,000 JPEG)", seconds=0.9, one_in=600, ready=3_000.0)
+
+
+def test_a_picture_that_takes_longer_than_what_is_ready_lasts_is_named():
+    fed = dataclasses.replace(certificate(step_ms=200.0), slowest=SLOWEST)
+    text = render(fed, ())
+    assert fed.verdict == "FED"
+    assert (
+        "one example in 600 takes 0.9 s, and what is ready lasts 0.6 s: steps will wait; such as a-0" in text
+    )
+    assert fed.as_json()["slowest"] == dataclasses.asdict(SLOWEST) | {"hidden_s": pytest.approx(0.6)}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "step_ms", "waits"),
+    [(0.29, 100.0, False), (0.31, 100.0, True), (0.4, None, False), (0.42, None, True)],
+)
+def test_a_picture_that_the_ready_ones_hide_is_not_named(seconds: float, step_ms: float | None, waits: bool):
+    slowest = dataclasses.replace(SLOWEST, seconds=seconds)
+    found = dataclasses.replace(certificate(step_ms=step_ms), slowest=slowest)  # None: steps of 137.5 ms
+    assert ("steps will wait" in render(found, ())) == waits
+
+
+def test_examples_without_pictures_have_no_slowest_one():
+    assert "steps will wait" not in render(certificate(), ())
+    assert certificate().as_json()["slowest"] is None

@@ -32,6 +32,23 @@ def test_the_metric_tells_which_way_is_better(label, metric, higher, config):
     assert checks.kept_best(parsed(config), label).is_higher_better is higher
 
 
+@pytest.mark.parametrize(("metric", "mode"), [("val_loss", "min"), ("val_auc", "max"), ("min:val_x", "min")])
+def test_patience_stops_by_the_number_that_chooses_the_best(config, metric, mode):
+    named = {"class_name": "TerminateOnNaN"}
+    config.callbacks, config.train.keep_best = (named,), metric
+    assert [*checks.callbacks_of(parsed(config), BINARY)] == [named]
+    config.train.patience = 4
+    stopping = {"monitor": metric.removeprefix("min:"), "mode": mode, "patience": 4}
+    made = checks.callbacks_of(parsed(config), BINARY)
+    assert [*made] == [named, {"class_name": "EarlyStopping", "config": stopping}]
+
+
+def test_patience_needs_a_number_that_chooses_the_best(config):
+    config.train.patience = 4
+    with pytest.raises(InputError, match=r"train.patience: received 4; expected 0, as there is no --config"):
+        parsed(config)
+
+
 def test_where_examples_have_weights_so_has_the_number(config):
     config.train.keep_best = "val_weighted_auc"
     with pytest.raises(InputError, match=r"received 'val_weighted_auc'; expected .* val_loss, val_auc"):

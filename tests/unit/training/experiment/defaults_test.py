@@ -26,6 +26,7 @@ from pipeline.training.experiment.defaults import resolve
 
 SCHEMA = Schema(name="any", features=(Label(name="y", classes=("no", "yes")),))
 KEYS = ("global_batch", "train.epochs", "train.steps", "evaluation.every_epochs", "train.keep_best")
+PATIENCE = {"train.patience"}
 
 
 def of_sizes(**splits: int) -> Dataset:
@@ -78,6 +79,7 @@ def test_the_rows_decide(rows, batch, length, every):
         **({"train.steps": steps} if steps else {}),
         "evaluation.every_epochs": every,
         "train.keep_best": "val_loss",
+        "train.patience": 10,
     }
 
 
@@ -111,7 +113,27 @@ def test_the_network_for_tables_sees_many_rows_more_often(rows, epochs, steps):
     ],
 )
 def test_what_a_user_says_stays(given, left):
-    assert set(chosen(365, **given)) == left
+    assert set(chosen(365, **given)) - PATIENCE == left
+
+
+@pytest.mark.parametrize(
+    ("given", "patience"),
+    [
+        ({}, 10),
+        ({"train__keep_best": "val_auc"}, 0),  # a validation of one class has no such number
+        ({"train__keep_best": ""}, 0),
+        ({"train__steps": 20, "evaluation__every_epochs": 2}, 0),  # is never validated
+        ({"callbacks": ({"class_name": "EarlyStopping", "config": {"patience": 3}},)}, 0),
+        ({"callbacks": ({"class_name": "CSVLogger", "config": {"filename": "{workdir}/a.csv"}},)}, 10),
+    ],
+)
+def test_a_run_stops_early_where_the_rules_choose_the_best_step(given, patience):
+    assert chosen(365, **given)["train.patience"] == patience
+
+
+def test_a_patience_of_the_user_stays():
+    assert "train.patience" not in chosen(365, train__patience=3)
+    assert "train.patience" not in chosen(365, train__patience=0)
 
 
 def test_a_batch_and_a_length_of_the_user_are_reckoned_with():
@@ -146,7 +168,7 @@ def test_what_is_resolved_is_what_a_run_records():
     assert (again.values["train"], again.lines) == (parsed.given["train"], ())
     assert resolved.lines == (
         "defaults   batch 16, 1,000 steps, evaluation every 2 epochs, 16 members, the best val_loss "
-        "kept: 365 rows",
+        "kept, an end after 10 evaluations without a better one: 365 rows",
     )
 
 
@@ -246,7 +268,7 @@ def test_a_tenth_of_train_is_the_validation_where_there_is_none():
     assert resolved.lines[0] == (
         "validation train[90%:], as the dataset has no such split; trained on train[:90%]"
     )
-    assert resolved.lines[1].endswith("the best val_loss kept: 360 rows")
+    assert resolved.lines[1].endswith("an end after 10 evaluations without a better one: 360 rows")
 
 
 @pytest.mark.parametrize(

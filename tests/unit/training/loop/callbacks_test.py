@@ -37,6 +37,19 @@ def after_losses(*losses: float, **arguments) -> keras.callbacks.EarlyStopping:
     return one
 
 
+def test_a_run_that_stopped_early_says_when_and_why():
+    one = after_losses(0.5, 0.4, 0.6, 0.7, 0.4)
+    why = "stopped at epoch 5: val_loss was not better for 3 evaluations; the best was that of epoch 2"
+    assert callbacks.why_stopped([one]) == why
+    assert callbacks.why_stopped([after_losses(0.5, 0.4, 0.6, 0.7)]) == ""
+
+
+def test_weights_are_compared_only_where_a_callback_may_restore_others():
+    assert not callbacks.may_restore_weights([early_stopping()])
+    assert callbacks.may_restore_weights([early_stopping(restore_best_weights=True)])
+    assert callbacks.may_restore_weights([keras.callbacks.Callback()])
+
+
 def test_builds_what_is_named(tmp_path):
     specs = [
         {"class_name": "CSVLogger", "config": {"filename": "{workdir}/log.csv"}},

@@ -5,10 +5,14 @@ import math
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import log_loss, mean_squared_error, r2_score
+from sklearn.metrics import confusion_matrix, log_loss, mean_squared_error, r2_score
 
+from pipeline.data.schema.feature_types import Label
+from pipeline.report import terminal
+from pipeline.report.section import Section
 from pipeline.training.report.findings import few_validated, improving, late_start, overfitting, verdict
-from pipeline.training.report.results import baseline, majority, mean_rmse, prior_loss
+from pipeline.training.report.results import baseline, confusion_table, majority, mean_rmse, prior_loss
+from pipeline.training.tasks.registry import EvaluationMetrics
 
 # Answers without features, held against scikit-learn's.
 
@@ -179,3 +183,45 @@ def test_a_best_step_chosen_on_few_rows_is_said():
     assert "on 5 rows of validation" in finding.text
     assert not [*few_validated(few, is_best_kept=False), *few_validated(many, is_best_kept=True)]
     assert not [*few_validated([{"step": 1}], is_best_kept=True)]
+
+
+# Confusions as a terminal has them, held against scikit-learn's.
+
+
+def evaluated(labels: np.ndarray, predicted: np.ndarray, names: tuple[str, ...]) -> dict:
+    """The evaluation of a model that is sure of `predicted`."""
+    label = Label(name="kind", task="binary" if len(names) == 2 else "multiclass", classes=names)
+    metrics = EvaluationMetrics(label, {})
+    metrics.update(labels, np.eye(len(names))[predicted])
+    return metrics.result()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 12])
+def test_a_terminal_shows_the_confusion_matrix(classes: int):
+    labels, predicted = DRAW.integers(0, classes, (2, 3_000))
+    names = tuple(f"kind {number}" for number in range(classes))
+    table = confusion_table(evaluated(labels, predicted, names))
+    expected = confusion_matrix(labels, predicted)
+    assert [*table.header] == ["", *names]
+    assert [row[0] for row in table.rows] == [*names]
+    assert [[int(cell) for cell in row[1:]] for row in table.rows] == expected.tolist()
+    last = terminal.render([Section(parts=[table])]).splitlines()[-1].split()
+    assert last == ["kind", str(classes - 1), *map(str, expected[-1])]
+
+
+def test_of_many_classes_a_terminal_shows_the_pairs_confused_most_often():
+    names = tuple(f"kind {number}" for number in range(13))
+    labels = DRAW.integers(0, 13, 3_000)
+    predicted = np.where(DRAW.random(3_000) < 0.7, labels, DRAW.integers(0, 13, 3_000) ** 2 // 13)
+    mistakes = confusion_matrix(labels, predicted)
+    np.fill_diagonal(mistakes, 0)
+    rows = confusion_table(evaluated(labels, predicted, names)).rows
+    assert [int(times) for *_, times in rows] == sorted(mistakes.ravel().tolist())[:-7:-1]
+    assert all(mistakes[names.index(row), names.index(column)] == int(n) for row, column, n in rows)
+
+
+def test_no_confusions_of_numbers_nor_of_more_classes_than_are_counted():
+    names = tuple(f"kind {number}" for number in range(201))
+    labels = np.arange(201)
+    assert confusion_table(evaluated(labels, labels, names)) is None
+    assert confusion_table({"task": "regression", "rmse": 1.0, "r2": 0.5}) is None

@@ -12,11 +12,15 @@ from pipeline.data.dataset.selection import select
 from pipeline.data.input.stages import Recipe
 from pipeline.data.reading import fetch
 from pipeline.data.reading.plan import Mixture, Part, TrainingData
-from pipeline.feed import scaling
+from pipeline.data.schema.feature_types import Image, Label
+from pipeline.data.schema.schema import Schema
+from pipeline.feed import measure, scaling
 from pipeline.feed.certificate import Certificate
 from pipeline.training.run import feed
 from tests.shared.parsed import parsed
+from tests.shared.pictures import encode, noise
 from tests.shared.small_run import small_config, write_small_dataset
+from tests.shared.tiny_dataset import write_dataset
 
 
 def certified(config: ConfigDict, dataset: Dataset, **asked) -> tuple[Certificate, tuple[str, ...]]:
@@ -143,3 +147,29 @@ def test_a_certificate_holds_its_demand(config: ConfigDict, measured):
     found, advice = measured
     assert dataclasses.asdict(found.demand)["global_batch"] == config.global_batch
     assert (found.verdict, advice) == ("FED", ())
+
+
+# The slowest picture.
+
+
+def of_pictures(folder: pathlib.Path, sizes: list[tuple[int, int]]) -> TrainingData:
+    features = (Image(name="image"), Label(name="y", classes=("no", "yes")))
+    rows = [{"image": encode(noise(*size, 3), "PNG"), "y": at % 2} for at, size in enumerate(sizes)]
+    dataset = write_dataset(folder, Schema(name="p", features=features), {"train": rows})
+    return select(dataset, "train")
+
+
+def test_the_picture_with_the_most_bytes_is_prepared_by_itself(tmp_path, config: ConfigDict):
+    data = of_pictures(tmp_path / "1.0.0", [(8, 8)] * 13 + [(300, 400)] + [(8, 8)] * 10)
+    config.image_size, config.global_batch = (8, 8), 16
+    recipe = recipe_of(config, data, scaling.HERE)
+    slowest = measure.slowest_of(recipe, [data], cores=3.0)
+    assert slowest.place == "p-train.tfrecord-00001-of-00002 record 1 (300 x 400 PNG)"
+    assert slowest.one_in == 24
+    assert slowest.seconds > 0
+    assert slowest.ready == (2 + 3) * 16  # two groups or batches that are finished, one in each thread
+
+
+def test_a_table_has_no_slowest_picture(dataset: Dataset, config: ConfigDict):
+    data = select(dataset, "train")
+    assert measure.slowest_of(recipe_of(config, data, scaling.HERE), [data], cores=3.0) is None

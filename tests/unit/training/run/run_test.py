@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from ml_collections import ConfigDict
 
 from pipeline.base.cli.signals import Interrupted
 from pipeline.base.errors import InputError
@@ -19,6 +20,7 @@ from pipeline.data.dataset.selection import select
 from pipeline.data.input.batches import evaluation_batches
 from pipeline.data.reading.sharding import Share
 from pipeline.training.experiment import restore
+from pipeline.training.experiment.config import Experiment
 from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from pipeline.training.state import goodput
@@ -98,6 +100,44 @@ def test_killed_run_ends_bit_for_bit_like_the_undisturbed_one(
     train_and_kill(request, step)
     assert run.train(request) == workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert history(tmp_path) == history(undisturbed.workdir)
+
+
+# A rate of 0 learns nothing, so no evaluation is better than the first.
+
+
+def patient(config: ConfigDict) -> Experiment:
+    config.optimizer.learning_rate, config.train.epochs = 0.0, 6.0
+    config.train.keep_best, config.train.patience = "val_loss", 2
+    return parsed(config)
+
+
+STOPPED = (
+    "stopped at epoch 3: val_loss was not better for 2 evaluations; the best was that of epoch 1, which is"
+)
+
+
+def test_a_run_that_learns_nothing_more_stops_and_says_so(request_for, config, tmp_path, capsys):
+    metrics = run.train(request_for(tmp_path, experiment=patient(config)))
+    record = workdir_lib.read_json(tmp_path / "run.json")
+    assert (record["steps"], record["total_steps"], record["finished"]) == (38, 75, True)
+    assert STOPPED in capsys.readouterr().out
+    assert metrics["step"] == 13  # the end of epoch 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [20, 30])  # after one evaluation, and after two
+def test_a_killed_run_stops_at_the_same_step(request_for, config, monkeypatch, tmp_path, capsys, step):
+    whole = request_for(tmp_path / "whole", experiment=patient(config))
+    expected, build = run.train(whole), run.callbacks.build
+    request = request_for(tmp_path / "killed", experiment=patient(config))
+    monkeypatch.setattr(KillAfter, "step", step)
+    with monkeypatch.context() as changed, pytest.raises(KilledError):
+        changed.setattr(run.callbacks, "build", lambda specs, **rest: [*build(specs, **rest), KillAfter()])
+        run.train(request)
+    capsys.readouterr()
+    assert run.train(request) == expected
+    assert STOPPED in capsys.readouterr().out
+    assert history(request.workdir) == history(whole.workdir)
 
 
 # Step 16 is neither a log point nor a checkpoint.
