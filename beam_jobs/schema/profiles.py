@@ -189,6 +189,7 @@ IN_NUMBERS = frozenset(
 )
 TELLS_APART = 0.95  # as many different values for each row: an id, of which some rows may repeat
 _COMPARED = 20_000_000  # cells of the rows that are compared with each other: some seconds
+_WRITTEN = 4  # times that equal rows are written by mistake, on average; more have another cause
 _SHOWN = 40  # characters of a value that are shown
 # A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
 _WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
@@ -483,7 +484,9 @@ class _SeenRows:
 
 def _repeated_remarks(seen: _SeenRows, profiles: Sequence[ColumnProfile], rows: int) -> Iterator[str]:
     """Yields a remark on equal rows, if a column tells nearly all rows apart; else chance makes them."""
-    telling = [each for each in profiles if each.distinct >= TELLS_APART * rows]
+    # Files that were written twice halve the different values, too.
+    least = max(TELLS_APART * (rows - seen.repeated), rows / _WRITTEN)
+    telling = [each for each in profiles if each.distinct >= least]
     if seen.repeated and telling:
         yield (
             f"{seen.repeated:,} of {seen.compared:,} rows are equal to an earlier row in every column, "

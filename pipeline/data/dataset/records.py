@@ -73,6 +73,8 @@ def open_export(directory: pathlib.Path) -> dict:
             action="Restore the file from a copy, or export the model again.",
         ) from None
     directories.check_inside(path, directory, files)
+    if (directory / EXAMPLE_REQUEST).is_file():
+        files.pop(EXAMPLE_REQUEST, None)  # people write other values into it, to ask the model
     _check_files(directory, files)
     return document
 

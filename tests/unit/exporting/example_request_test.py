@@ -2,9 +2,13 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
+import pytest
 
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.records import open_export
 from pipeline.exporting import example_request
 from pipeline.exporting.requests import Call, Requests
 from tests.shared.people import ROWS
@@ -44,3 +48,14 @@ def test_every_type_is_as_tensorflow_serving_takes_it(tmp_path):
         "name": "größe",
         "picture": {"b64": "/9g="},
     }
+
+
+def test_other_values_in_it_change_no_export(exported, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(exported, copy)
+    request = copy / "example_request.json"
+    request.write_text(request.read_text().replace("{", "{\n"))
+    assert "example_request.json" in open_export(copy)["files"]
+    request.unlink()
+    with pytest.raises(InputError, match=r"example_request\.json: received no such file"):
+        open_export(copy)
