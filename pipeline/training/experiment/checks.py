@@ -37,12 +37,12 @@ def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> NoValida
     if not split:
         return NoValidation(
             reason="but there is no validation split",
-            way_out="Name one: --config.evaluation.split=validation, or a part: train[90%:].",
+            setting="--config.evaluation.split=validation (or a part: train[90%:])",
         )
     if epochs < every_epochs:
         return NoValidation(
             reason=f"but a validation is due every {every_epochs} epochs, and the run has {epochs}",
-            way_out=f"Set --config.evaluation.every_epochs={epochs}, or less.",
+            setting=f"--config.evaluation.every_epochs={epochs}",
         )
     return None
 

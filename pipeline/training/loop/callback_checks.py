@@ -16,10 +16,10 @@ _KNOWN_TO_KERAS = ("loss", "val_loss")  # metrics whose better direction Keras k
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoValidation:
-    """Why a run logs no numbers of a validation, and what to do so that it does."""
+    """Why a run logs no numbers of a validation, and the setting with which it does."""
 
     reason: str
-    way_out: str
+    setting: str
 
 
 def check(
@@ -107,7 +107,8 @@ def not_logged(
     expected = f"a number that is logged at the end of an epoch: {', '.join(logged)}"
     if lacking and metric.startswith("val_"):
         received = f"{metric!r}, {lacking.reason}"
-        return InputError(thing, received=received, expected=expected, action=lacking.way_out)
+        action = f"Choose one of these, or set {lacking.setting}."
+        return InputError(thing, received=received, expected=expected, action=action)
     action = did_you_mean(metric, logged, otherwise=otherwise)
     return InputError(thing, received=repr(metric), expected=expected, action=action)
 
