@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 from apache_beam.ml.inference.base import ModelHandler
 
 from beam_jobs.inference.batches import Batch
@@ -53,7 +54,7 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
         for rows in batch:
             examples = tf.constant(np.array(rows.examples, object), tf.string)
             outputs = {name: value.numpy() for name, value in serve(examples=examples).items()}
-            _check_finite(outputs)
+            _check_finite(outputs, rows.keys)
             yield Predicted(
                 input_split=rows.input_split, ordinal=rows.ordinal, keys=rows.keys, outputs=outputs
             )
@@ -66,13 +67,21 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
         return sum(len(example) for rows in batch for example in rows.examples)
 
 
-def _check_finite(outputs: Mapping[str, np.ndarray]) -> None:
+def _check_finite(outputs: Mapping[str, np.ndarray], keys: bytes) -> None:
     for name, values in outputs.items():
-        wrong = 0 if values.dtype.hasobject else np.count_nonzero(~np.isfinite(values))
-        if wrong:
+        wrong = [] if values.dtype.hasobject else np.argwhere(~np.isfinite(values))
+        if len(wrong):
+            row = _named(keys, wrong[0][0])
             raise InputError(
                 f"the model's output '{name}'",
-                received=f"{wrong:,} values that are NaN or infinite",
+                received=f"{len(wrong):,} values that are NaN or infinite, first for {row}",
                 expected="finite numbers",
-                action="Train and export the model again; nothing was published.",
+                action="Nothing was published. Correct that row, or leave it out; if it is as it should be, "
+                "correct the model and export it again.",
             )
+
+
+def _named(keys: bytes, row: int) -> str:
+    """A row of a batch by its keys or, without any, its source and number."""
+    [batch] = pa.ipc.open_stream(keys)
+    return ", ".join(f"{key} {value}" for key, value in batch.slice(row, 1).to_pylist()[0].items())

@@ -38,10 +38,10 @@ def continue_texts(
     for prompt, tokens in zip(prompts, encoded, strict=True):
         if not tokens:
             raise InputError(
-                "--prompt",
+                "--prompt, or a line of --prompts",
                 received=f"{prompt!r}, which has no token",
                 expected="text that has at least one token",
-                action="Correct it.",
+                action=f"Leave it out, or begin with other text: {tokenizer.name} drops all of this.",
             )
     found = continue_prompts(
         decoding_of(opened.model, opened.label),

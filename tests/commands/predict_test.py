@@ -241,7 +241,10 @@ def test_a_cell_that_swallowed_rows_is_told_with_its_line(
     [
         (people_csv(20) + b"old,1.7,Bern,no\n", "1 of 21 rows"),
         (people_csv(20).replace(b"city", b"town"), "expected also 'city'"),
-        (people_csv(20) + b"149,1.7,Bern,no\n", "2 values that are NaN or infinite"),
+        (
+            people_csv(20) + b"149,1.7,Bern,no\n",
+            r"2 values that are NaN or infinite, first for source \S*people\.csv, row 22;",
+        ),
         (b"age,height,city\n", "0 rows, none of which"),
     ],
 )

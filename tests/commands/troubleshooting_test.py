@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 
 import pytest
@@ -15,8 +16,17 @@ ROOT = documents.ROOT
 CONVERT = "beam_jobs.convert --schema={}/schema.json"
 CONFIG = "--config=pipeline/configs/tabular.py --config.train.steps=20 --nobaseline"
 TRAIN = f"pipeline.train {CONFIG} --dataset={{}}/shop/1"
+STOPS = TRAIN.replace("pipeline/configs/tabular.py", "{}/stops.py")
 MODEL = "import keras\ndef build(numeric, outputs):\n    x = keras.Input((numeric,), name='numeric')\n"
 MODEL += "    return keras.Model({'numeric': x}, keras.layers.Dense(outputs, dtype='float32')(x))\n"
+OWN_CONFIG = """
+from pipeline.configs import tabular
+
+def get_config():
+    config = tabular.get_config()
+    config.callbacks = ({"class_name": "EarlyStopping", "config": {"monitor": "val_loss"}},)
+    return config
+"""
 
 INFER = "beam_jobs.infer_schema --output={}/new.json"
 
@@ -154,6 +164,21 @@ SITUATIONS = {
         f"{TRAIN} --workdir={{}}/run --config.init.source={{}}/no_run",
         f"{TRAIN} --workdir={{}}/run --config.init.source={{}}/first",
     ),
+    "a packed file to index": (
+        "file …: received a gzip file",
+        "pipeline.index {}/packed.tfrecord",
+        "pipeline.index {}/plain.tfrecord",
+    ),
+    "a damaged record": (
+        "dataset …: received a damaged record: …",
+        "pipeline.replay --workdir={}/first --step=3 --dataset={}/damaged/1",
+        "pipeline.replay --workdir={}/first --step=3 --dataset={}/shop/1",
+    ),
+    "a metric without a validation": (
+        "…, monitor: received …, …",
+        f"{STOPS} --workdir={{}}/run --config.evaluation.split=",
+        f"{STOPS} --workdir={{}}/run --config.evaluation.split=validation",
+    ),
 }
 
 
@@ -168,6 +193,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, warm_python: pathlib.Path) -
     (folder / "ugly.csv").write_text("\n".join(["age,visits,bought", "old,1,no", *lines, ""]))
     (folder / "code").mkdir()
     (folder / "code/mine.py").write_text(MODEL)
+    (folder / "stops.py").write_text(OWN_CONFIG)
     write_other_forms(folder, (folder / "shop.csv").read_text())
     for command in (
         "beam_jobs.infer_schema --input={}/shop.csv --label=bought --output={}/schema.json",
@@ -176,6 +202,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, warm_python: pathlib.Path) -
         "pipeline.export --workdir={}/first --output={}/export",
     ):
         assert not run(warm_python, command, folder).returncode
+    damage(folder)
     schema = json.loads((folder / "schema.json").read_text())
     ignored = {"ignore": {**schema.get("ignore", {}), "extra": "not known then"}}
     (folder / "wide.json").write_text(json.dumps(schema | ignored))
@@ -204,6 +231,17 @@ def write_other_forms(folder: pathlib.Path, shop: str) -> None:
         for number in range(600)
     ]
     (folder / "tags.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def damage(folder: pathlib.Path) -> None:
+    """Copies the dataset and changes each fiftieth byte of its training file; packs that file, too."""
+    (shard,) = (folder / "shop/1").glob("*-train.tfrecord-*")
+    content = shard.read_bytes()
+    (folder / "plain.tfrecord").write_bytes(content)
+    (folder / "packed.tfrecord").write_bytes(gzip.compress(content))
+    copied = shutil.copytree(folder / "shop", folder / "damaged") / "1" / shard.name
+    copied.chmod(0o644)
+    copied.write_bytes(bytes(byte ^ (at % 50 == 49) for at, byte in enumerate(content)))
 
 
 def run(python: pathlib.Path, command: str, folder: pathlib.Path) -> subprocess.CompletedProcess:

@@ -44,7 +44,8 @@ def rand_augment(image: Image, draws: Draws, *, operations: int, magnitude: floa
             "augmentation 'rand_augment'",
             received=f"an image of {image.shape[2]} channels",
             expected="1 or 3: its operations would change transparency",
-            action="Set the schema's channels to 3, or --config.augmentation.rand_augment=0.",
+            action="Set --config.augmentation.rand_augment=0; or set the schema's channels to 3, and "
+            "convert again.",
         )
     for number in range(operations):
         which, direction = drawn(draws, number)

@@ -215,23 +215,30 @@ def start_servers(*, host: str = "localhost", port: int = 0, worker_port: int = 
     Raises:
       InputError: a port is taken.
     """
-    try:
+    with _naming_taken(f"--port={port}"):
         dispatcher = _service.DispatchServer(_service.DispatcherConfig(port=port))
-        taken = int(dispatcher.target.rpartition(":")[2])
-        own = worker_port or _free_port()
+    taken = int(dispatcher.target.rpartition(":")[2])
+    own = worker_port or _free_port()
+    with _naming_taken(f"--worker_port={worker_port}"):
         worker = _service.WorkerServer(
             _service.WorkerConfig(
                 dispatcher_address=f"localhost:{taken}", worker_address=f"{host}:{own}", port=own
             )
         )
+    return Server(address=f"grpc://{host}:{taken}", dispatcher=dispatcher, worker=worker)
+
+
+@contextlib.contextmanager
+def _naming_taken(flag: str) -> Iterator[None]:
+    try:
+        yield
     except (tf.errors.OpError, RuntimeError) as error:
         raise InputError(
-            f"--port={port}, --worker_port={worker_port}",
+            flag,
             received=str(error).splitlines()[0],
-            expected="ports that are free",
-            action="Choose others.",
+            expected="a port that no other program listens on",
+            action="Choose another, or 0 for a free one.",
         ) from None
-    return Server(address=f"grpc://{host}:{taken}", dispatcher=dispatcher, worker=worker)
 
 
 def _free_port() -> int:

@@ -97,7 +97,8 @@ def _learned_vocabulary(feature: Categorical, statistics: FeatureStatistics) -> 
             f"categorical feature '{feature.name}'",
             received=f"at least {counts.distinct if counts else 0:,} different values",
             expected="few enough to be counted, or a vocabulary listed in the schema",
-            action='List the vocabulary, or set "encoding": "hashed" and "buckets" in the schema.',
+            action='List the vocabulary in the schema, or set "encoding": "hashed" and "buckets" there; then '
+            "convert again.",
         )
     learned = [value for value, _ in counts.values[: feature.max_vocabulary]]
     # The default is known even if no value equals it: statistics do not count missing values as their

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.experiment import code, metrics
 from pipeline.training.experiment.config import Experiment
+from pipeline.training.loop.callback_checks import NoValidation, not_logged
 from pipeline.training.state.checkpoints import Kept
 from pipeline.training.tasks.registry import WEIGHTED, task_of
 from pipeline.training.tasks.task import LOSS
@@ -31,13 +32,19 @@ def logged_names(
     )
 
 
-def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> str:
-    """The reason why the logs never hold numbers of a validation; empty where they do."""
+def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> NoValidation | None:
+    """The reason why the logs never hold numbers of a validation; None where they do."""
     if not split:
-        return "but there is no validation split"
+        return NoValidation(
+            reason="but there is no validation split",
+            setting="--config.evaluation.split=validation (or a part: train[90%:])",
+        )
     if epochs < every_epochs:
-        return f"but a validation is due every {every_epochs} epochs, and the run has {epochs}"
-    return ""
+        return NoValidation(
+            reason=f"but a validation is due every {every_epochs} epochs, and the run has {epochs}",
+            setting=f"--config.evaluation.every_epochs={epochs}",
+        )
+    return None
 
 
 # --- Checkpoints that an experiment keeps, and the metric by which one is the best.
@@ -74,7 +81,9 @@ def _direction(text: str) -> tuple[str, str]:
     return (direction, metric) if colon and direction in (_MAX, _MIN) else ("", text)
 
 
-def check_keep_best(text: str, logged: Sequence[str], *, lacking: str = "", more: Sequence[str] = ()) -> None:
+def check_keep_best(
+    text: str, logged: Sequence[str], *, lacking: NoValidation | None = None, more: Sequence[str] = ()
+) -> None:
     """Raises InputError where the best checkpoint cannot be chosen by this metric.
 
     The metric is not logged; or it is code that a config names, and it is not said whether more is better.
@@ -82,7 +91,7 @@ def check_keep_best(text: str, logged: Sequence[str], *, lacking: str = "", more
     Args:
       text: the metric; empty: no best checkpoint is kept.
       more: metrics that the config names.
-      lacking: the reason why there are no numbers of a validation, where there are none.
+      lacking: why there are no numbers of a validation, where there are none.
     """
     direction, metric = _direction(text)
     key = metric.removeprefix(_VALIDATION).removeprefix(WEIGHTED)
@@ -94,13 +103,8 @@ def check_keep_best(text: str, logged: Sequence[str], *, lacking: str = "", more
             action="Choose one of these.",
         )
     if metric and metric not in logged:
-        is_of_validation = lacking and metric.startswith(_VALIDATION)
-        raise InputError(
-            "--config.train.keep_best",
-            received=f"'{metric}', {lacking}" if is_of_validation else repr(metric),
-            expected=f"a number that is logged at the end of an epoch: {', '.join(logged)}",
-            action=did_you_mean(metric, logged, otherwise="Choose one of these, or leave it out."),
-        )
+        otherwise = "Choose one of these, or leave it out."
+        raise not_logged("--config.train.keep_best", metric, logged, lacking, otherwise=otherwise)
 
 
 def _higher_is_better(label: Label, experiment: Experiment) -> set[str]:

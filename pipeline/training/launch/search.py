@@ -263,7 +263,9 @@ def _check_identity(path: pathlib.Path, search: Search) -> None:
     if other:
         raise InputError(
             f"--workdir={path.parent}",
-            received=f"a search with another {other}" if other != "compared by" else "another kind of search",
+            received=f"a search that compares trials by {found.get(other)}"
+            if other == "compared by"
+            else f"a search with another {other}",
             expected="the search that began there; only --trials may differ",
             action="Choose another --workdir, or repeat the earlier command.",
         )

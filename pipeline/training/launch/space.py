@@ -74,19 +74,20 @@ def _range(key: str, value: str, default: object) -> Range:
     found = _RANGE.fullmatch(logarithmic["inner"] if logarithmic else value)
     is_written_whole = all(_WHOLE.fullmatch(found[name]) for name in ("low", "high"))
     is_whole = is_written_whole and not isinstance(default, float)
-    if isinstance(default, int) and (isinstance(default, bool) or not is_whole):
-        kind = "true and false, by a comma" if isinstance(default, bool) else "whole numbers"
-        raise _wrong(key, value, kind)
+    if isinstance(default, bool):
+        raise _wrong(key, value, "true and false, by a comma", example=f"config.{key}=true,false")
+    if isinstance(default, int) and not is_whole:
+        raise _wrong(key, value, "whole numbers", example=f"config.{key}=1..8")
     low, high = float(found["low"]), float(found["high"])
     if not low < high or (logarithmic and low <= 0):
         raise _wrong(key, value, "LOW..HIGH, LOW below HIGH, and in log(LOW..HIGH) above 0")
     return Range(low=low, high=high, is_log=bool(logarithmic), is_whole=is_whole)
 
 
-def _wrong(key: str, received: str, expected: str) -> InputError:
+def _wrong(key: str, received: str, expected: str, *, example: str = _EXAMPLE) -> InputError:
     return InputError(
         f"--sweep, config.{key}",
         received=received,
         expected=expected,
-        action=f"Correct it, as in {_EXAMPLE}, or leave the key out.",
+        action=f"Correct it, as in {example}, or leave the key out.",
     )

@@ -1,5 +1,6 @@
 """Checks `config.callbacks` before a model is built."""
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -13,11 +14,19 @@ _MONITOR = "val_loss"  # Keras's default
 _KNOWN_TO_KERAS = ("loss", "val_loss")  # metrics whose better direction Keras knows
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoValidation:
+    """Why a run logs no numbers of a validation, and the setting with which it does."""
+
+    reason: str
+    setting: str
+
+
 def check(
     specs: Sequence[object],
     *,
     logged: Sequence[str],
-    lacking: str = "",
+    lacking: NoValidation | None = None,
     has_schedule: bool,
 ) -> None:
     """Refuses callbacks that Keras would refuse after an epoch, or that could never work.
@@ -25,7 +34,7 @@ def check(
     Args:
       specs: specs of callbacks, each {"class_name": …, "config": {…}}.
       logged: numbers that a callback can monitor.
-      lacking: the reason why there are no numbers of a validation, where there are none.
+      lacking: why there are no numbers of a validation, where there are none.
       has_schedule: whether the learning rate follows a schedule, so that no callback can set it.
 
     Raises:
@@ -89,16 +98,27 @@ def _check_arguments(thing: str, name: str, arguments: Mapping[str, object]) -> 
             )
 
 
-def _check_monitor(thing: str, arguments: Mapping[str, object], logged: Sequence[str], lacking: str) -> None:
+def not_logged(
+    thing: str, metric: str, logged: Sequence[str], lacking: NoValidation | None, *, otherwise: str
+) -> InputError:
+    """The error for a metric that is not among the numbers of an epoch; `otherwise` is the way out where none
+    is like it.
+    """
+    expected = f"a number that is logged at the end of an epoch: {', '.join(logged)}"
+    if lacking and metric.startswith("val_"):
+        received = f"{metric!r}, {lacking.reason}"
+        action = f"Choose one of these, or set {lacking.setting}."
+        return InputError(thing, received=received, expected=expected, action=action)
+    action = did_you_mean(metric, logged, otherwise=otherwise)
+    return InputError(thing, received=repr(metric), expected=expected, action=action)
+
+
+def _check_monitor(
+    thing: str, arguments: Mapping[str, object], logged: Sequence[str], lacking: NoValidation | None
+) -> None:
     monitor = arguments.get("monitor", _MONITOR)
     if monitor not in logged:
-        is_of_validation = lacking and monitor.startswith("val_")
-        raise InputError(
-            f"{thing}, monitor",
-            received=f"{monitor!r}, {lacking}" if is_of_validation else repr(monitor),
-            expected=f"a number that is logged at the end of an epoch: {', '.join(logged)}",
-            action=did_you_mean(monitor, logged, otherwise="Choose one of these."),
-        )
+        raise not_logged(f"{thing}, monitor", monitor, logged, lacking, otherwise="Choose one of these.")
     if arguments.get("mode", "auto") == "auto" and monitor not in _KNOWN_TO_KERAS:
         raise InputError(
             f"{thing}, mode",

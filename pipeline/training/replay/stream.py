@@ -315,7 +315,7 @@ def _require_known_versions(record: RunRecord, augmentation: Augmentation) -> No
                 f"--workdir, {thing}",
                 received=f"version {was}",
                 expected=f"version {is_}, which this Penstock has",
-                action="Replay it with the Penstock that trained it: run.json names its version.",
+                action="Replay it with the Penstock that trained it: run.json names its version or commit.",
             )
 
 

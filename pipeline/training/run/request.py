@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import pathlib
 import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
@@ -90,10 +91,22 @@ def versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:
     """Versions of Penstock, Python and those of the packages that are installed: a TPU has no
     `tensorflow`.
     """
-    own = _version("penstock") or "not installed (run from its source)"
+    own = _version("penstock") or f"not installed (run from its source{source_commit()})"
     found = {package: _version(package) for package in packages}
     installed = {package: version for package, version in found.items() if version}
     return {"penstock": own, "python": platform.python_version(), **installed}
+
+
+def source_commit(folder: pathlib.Path = pathlib.Path(__file__).parent) -> str:
+    """The commit of the source, as `, commit HASH`, with `-dirty` where files differ from it; empty where git
+    knows none.
+    """
+    command = ("git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    try:
+        said = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except OSError:  # git is not installed
+        return ""
+    return f", commit {said.stdout.strip()}" if said.returncode == 0 else ""
 
 
 def _version(package: str) -> str:

@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import shutil
+import socket
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import FILE_NAME, Dataset, open_dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.input.batches import training_batches
-from pipeline.data.input.service import naming_lost_service, naming_other_dataset
+from pipeline.data.input.service import naming_lost_service, naming_other_dataset, start_servers
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading.plan import ReadPlan, plan_reading
 from pipeline.data.reading.sharding import Share
@@ -160,3 +161,15 @@ def test_a_service_whose_host_has_no_dataset_ends_the_run(datasets, three_addres
     is_named = pytest.raises(InputError, match=r"received no \S+manifest.json on a service's host")
     with is_named, naming_other_dataset():
         next(iter(stream))
+
+
+@pytest.mark.parametrize("name", ["port", "worker_port"])
+def test_of_two_ports_the_taken_one_is_named(name: str):
+    with socket.socket() as other:
+        other.bind(("", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(
+            InputError, match=rf"^--{name}={port}: received .*; expected a port that no other"
+        ):
+            start_servers(**{name: port})

@@ -62,13 +62,18 @@ def test_where_examples_have_weights_so_has_the_number(config):
     [
         (
             "val_aux",
-            "",
+            None,
             r"keep_best: received 'val_aux'; expected .*val_auc.* Did you mean 'val_auc'",
         ),
         (
             "val_loss",
-            "but there is no validation split",
-            r"received 'val_loss', but there is no valid",
+            checks.why_not_validated("", epochs=1, every_epochs=1),
+            r"received 'val_loss', but there is no valid.* or set --config.evaluation.split=val",
+        ),
+        (
+            "val_loss",
+            checks.why_not_validated("validation", epochs=2, every_epochs=3),
+            r"received 'val_loss', .* every 3 epochs, and the run has 2; .* or set --\S*every_epochs=2\.",
         ),
     ],
 )

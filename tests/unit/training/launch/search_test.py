@@ -57,9 +57,11 @@ def trained(monkeypatch) -> list[str]:
     return names
 
 
-def ran(root: pathlib.Path, *, trials: int, text: str = RATE) -> list[dict]:
+def ran(
+    root: pathlib.Path, *, trials: int, text: str = RATE, number: str = "val_loss", sign: int = 1
+) -> list[dict]:
     searched = search.Search(
-        space=space.space(text, config=CONFIG), config=CONFIG, digest="d", number="val_loss", sign=1
+        space=space.space(text, config=CONFIG), config=CONFIG, digest="d", number=number, sign=sign
     )
     search.run(
         searched,
@@ -123,6 +125,12 @@ def test_another_space_needs_another_directory(tmp_path, trained):
         ran(tmp_path / "s", trials=2, text=RATE.replace("1e-1", "1e-2"))
 
 
+def test_another_number_needs_another_directory(tmp_path, trained):
+    ran(tmp_path / "s", trials=2)
+    with pytest.raises(InputError, match="received a search that compares trials by val_loss"):
+        ran(tmp_path / "s", trials=2, number="val_auc", sign=-1)
+
+
 def test_a_search_in_which_all_fail_at_first_ends(tmp_path, trained, monkeypatch):
     monkeypatch.setattr(sweep.Trial, "train", lambda trial, command, **_: 2)
     monkeypatch.setattr(child, "why_failed", lambda code, *, log: "no such key")
@@ -148,8 +156,8 @@ def test_ranges_follow_the_type_of_their_key():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("config.model.units=0.5..3", "expected whole numbers"),
-        ("config.model.is_wide=0..1", "expected true and false"),
+        ("config.model.units=0.5..3", "expected whole numbers.*as in config.model.units=1..8"),
+        ("config.model.is_wide=0..1", "expected true and false.*as in config.model.is_wide=true,false"),
         ("config.optimizer.learning_rate=1e-2..1e-3", "LOW below HIGH"),
         ("config.optimizer.learning_rate=log(0..1)", "above 0"),
         ("config.optimizer.learning_rate=1e-3..1e-2,0.5", "one range"),

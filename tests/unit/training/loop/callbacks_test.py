@@ -114,7 +114,7 @@ LOGGED = ("loss", "accuracy", "val_loss", "val_auc")
 NO_CALLBACKS = {"Callback", "CallbackList"}
 
 
-def check(*specs: object, logged=LOGGED, has_schedule=False, lacking="") -> None:
+def check(*specs: object, logged=LOGGED, has_schedule=False, lacking=None) -> None:
     callback_checks.check(specs, logged=logged, has_schedule=has_schedule, lacking=lacking)
 
 
@@ -206,10 +206,10 @@ def test_two_callbacks_cannot_write_one_file():
 
 
 def test_without_a_validation_nothing_of_it_can_be_monitored():
-    with pytest.raises(
-        InputError, match=r"'val_loss', but there is no validation split; .*: loss, accuracy\."
-    ):
-        check(spec("EarlyStopping"), logged=("loss", "accuracy"), lacking="but there is no validation split")
+    lacking = callback_checks.NoValidation(reason="but there is no validation split", setting="--split=x")
+    message = r"'val_loss', but there is no validation split; .*: loss, accuracy\. .*, or set --split=x\."
+    with pytest.raises(InputError, match=message):
+        check(spec("EarlyStopping"), logged=("loss", "accuracy"), lacking=lacking)
 
 
 def test_a_schedule_leaves_no_learning_rate_to_reduce():

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import subprocess
 
 import pytest
 
@@ -165,6 +166,19 @@ def test_a_package_that_is_not_installed_has_no_version():
     found = request.versions(("keras", "no-such-package"))
     assert found["keras"].startswith("3.")
     assert "no-such-package" not in found
+
+
+def test_the_source_of_a_run_is_named_by_its_commit(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert request.source_commit(tmp_path) == ""
+    (tmp_path / "code.py").write_text("1")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+    for command in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message=one")):
+        subprocess.run([*git, *command], cwd=tmp_path, check=True)
+    (head,) = (tmp_path / ".git/refs/heads").iterdir()
+    assert request.source_commit(tmp_path) == f", commit {head.read_text().strip()}"
+    (tmp_path / "code.py").write_text("2")
+    assert request.source_commit(tmp_path).endswith("-dirty")
 
 
 # A record whose weight is none is named before training.
