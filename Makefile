@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 REQUIREMENTS := requirements.txt requirements/dev.txt
-OPTIONAL_REQUIREMENTS := $(addprefix requirements/,docs.txt export.txt gcp.txt models.txt notebooks.txt observers.txt preflight.txt search.txt tpu.txt peers.txt)
+OPTIONAL_REQUIREMENTS := $(addprefix requirements/,docs.txt export.txt gcp.txt gpu.txt models.txt notebooks.txt observers.txt preflight.txt search.txt tpu.txt peers.txt)
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 UV := uv==0.13.9
 # Worker processes of the tests.
