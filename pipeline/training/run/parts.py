@@ -279,6 +279,17 @@ def _warm_start(run: Run, start: Start) -> None:
 # --- Measures besides the loss: step times, operations, utilisation, memory.
 
 
+def measures_of(run: Run) -> "Measures":
+    """The measures of this process, before its first step."""
+    group = run.setup.dataset.schema.group
+    return Measures(
+        run.model,
+        run.setup.strategy,
+        global_batch=run.setup.experiment.data.global_batch,
+        rows=group.length if group else 1,
+    )
+
+
 class Measures:
     """Measures of one process.
 
