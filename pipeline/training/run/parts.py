@@ -327,7 +327,7 @@ class Measures:
         if not self.flops_per_example:
             return {}
         done = self.flops_per_example * examples_per_s
-        share = {"mfu": done / (1e12 * self._peak.teraflops * self._replicas)} if self._peak else {}
+        share = {"mfu": self._peak.utilisation(done, devices=self._replicas)} if self._peak else {}
         return {"gflops_per_s": done / 1e9, **share}
 
     def _operations(self) -> str:

@@ -1,0 +1,1 @@
+"""What `benchmarks.metal` needs: datasets.py makes data, probe.py looks at devices, page.py shows all."""
