@@ -233,7 +233,7 @@ gpu-check: install  ## How fed, fast and exact this machine's GPUs are: a page, 
 
 .PHONY: tpu-check
 tpu-check: build/tpu/.installed  ## The same on a TPU VM; TARGET=v5e:2x4 says what preflight should forecast.
-	$(<D)/bin/python -m benchmarks.metal --kind=tpu --target=$(TARGET) $(CHECK_FLAGS)
+	$(<D)/bin/python -m benchmarks.metal --target=$(TARGET) $(CHECK_FLAGS)
 
 .PHONY: benchmark-gate
 benchmark-gate: install  ## Does the gate decide as often right as it says? 15,000 simulated holdouts; three minutes.

@@ -1,7 +1,7 @@
 r"""What a machine with an accelerator does with this project: one page and its JSON, in ten minutes at most.
 
   make gpu-check                     # or: python -m benchmarks.metal
-  make tpu-check TARGET=v5e:2x4      # or: python -m benchmarks.metal --kind=tpu --target=v5e:2x4
+  make tpu-check TARGET=v5e:2x4      # or: python -m benchmarks.metal --target=v5e:2x4
 
 fed         the tabular default and pictures: how much of the time the chip computes, MFU, preflight's bound
 resume      a deterministic run that is killed and goes on, beside the same run undisturbed
@@ -38,7 +38,6 @@ from pipeline.training.state import checkpoints
 from pipeline.training.state.workdir import Workdir, read_history
 
 _FOLDER = flags.DEFINE_string("folder", "build/metal", "Where datasets, runs, page.html and page.json go.")
-_KIND = flags.DEFINE_enum("kind", "gpu", ["gpu", "tpu"], "What is looked for.")
 _PARTS = flags.DEFINE_list("parts", [], "Only these parts.")
 _TARGET = flags.DEFINE_string("target", "", "What preflight forecasts, such as v5e:2x4; a GPU is recognised.")
 _PEERS = flags.DEFINE_string("peers", "build/peers", "Virtual environment of requirements/peers.txt.")
@@ -298,7 +297,7 @@ def main(argv: Sequence[str]) -> int:
     ends, folder = time.monotonic() + 60 * _MINUTES.value, pathlib.Path(_FOLDER.value).absolute()
     for old in ("runs", "answers"):
         shutil.rmtree(folder / old, ignore_errors=True)
-    probe = ("-m", "benchmarks.accelerator.probe", "devices", _KIND.value)
+    probe = ("-m", "benchmarks.accelerator.probe", "devices")
     seen = json.loads(run_python(*probe, timeout_s=60 * _MINUTES.value))
     size = QUICK if _QUICK.value else REHEARSAL if seen["kind"] == "CPU" else METAL
     check = Check(folder=folder, seen=seen, size=size, ends=ends)

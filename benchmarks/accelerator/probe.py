@@ -1,6 +1,6 @@
 """Looks at devices and at checkpoints, with TensorFlow, in a process of its own; prints JSON.
 
-python -m benchmarks.accelerator.probe devices KIND     # KIND: gpu or tpu
+python -m benchmarks.accelerator.probe devices
 python -m benchmarks.accelerator.probe difference ONE_WORKDIR OTHER_WORKDIR
 """
 
@@ -19,15 +19,9 @@ from pipeline.training.state import checkpoints
 from pipeline.training.state.workdir import Workdir
 
 
-def devices(kind: str) -> dict:
-    """What the strategy of all devices computes on; `kind` is `CPU` where no accelerator was found."""
-    try:
-        found = strategy.create("tpu" if kind == "tpu" else "auto")
-    except Exception as error:  # TensorFlow raises errors of several kinds where there is no TPU
-        if kind != "tpu":
-            raise
-        print(error, file=sys.stderr)
-        found = strategy.create("one_device")
+def devices() -> dict:
+    """What the strategy of all devices computes on; `kind` is `CPU` where there is no accelerator."""
+    found = strategy.create()
     hardware = precision.detect(found)
     return {
         "kind": hardware.kind,

@@ -3,9 +3,10 @@
   python -m benchmarks.accelerator.datasets build/metal/data    # where Beam is installed; copy the folder
   python -m benchmarks.peers.keras_on_jax --data=build/metal/data [--json=FILE]
 
-It needs jax, keras, numpy and google-crc32c; Pillow for pictures; no TensorFlow. With Grain installed, each feed
-is measured through Grain as well. A chip is fed if steps on the own input, which threads make while the chip
-computes, take no longer than steps on batches that are kept on it. Operations are XLA's count of the step.
+It needs jax, keras, numpy and google-crc32c; Pillow for pictures; no TensorFlow. With Grain installed, each
+feed is measured through Grain as well. A chip is fed if steps on the own input, which threads make while the
+chip computes, take no longer than steps on batches that are kept on it. Operations are XLA's count of the
+step.
 
 Hardware: a GPU or TPU, or a CPU as a rehearsal; of several devices one computes.
 """
