@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from pipeline.base import accelerators
 from pipeline.report import formats
 from pipeline.report.section import Facts, Finding, Note, Section, Table, Tiles
 
@@ -85,13 +86,17 @@ def _fed(figures: Mapping) -> tuple[bool, list]:
 
 
 def _bound(forecast: Mapping) -> str:
-    """The band of a step, or why there is none."""
+    """The band of a step, with its MFU, or why there is none."""
     if "error" in forecast:
         return f"none: {forecast['error']}"
-    if forecast["seconds"]:
-        low, high = (1e3 * each for each in forecast["seconds"])
-        return f"at least {_ms(low)}" if low == high else f"{_ms(low)} to {_ms(high)}"
-    return "; ".join(stage["verdict"] for stage in forecast["stages"] if stage["name"] == "time") or "none"
+    if not forecast["seconds"]:
+        return "; ".join(each["verdict"] for each in forecast["stages"] if each["name"] == "time") or "none"
+    low, high = forecast["seconds"]
+    if low == high:
+        return f"at least {_ms(1e3 * low)}"
+    known = accelerators.of_target(forecast["target"].partition(":")[0])
+    least, most = (formats.percent(known.utilisation(forecast["flops"] / each)) for each in (high, low))
+    return f"{_ms(1e3 * low)} to {_ms(1e3 * high)}, an MFU of {least} to {most}"
 
 
 def _resume(figures: Mapping) -> tuple[bool, list]:
