@@ -80,12 +80,19 @@ QUICK = Size(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """The check of one machine: `seen` is what `probe devices` says of it."""
+    """The check of one machine.
+
+    Attributes:
+      seen: what `probe devices` says of it.
+      ends: when its minutes are over, by time.monotonic.
+      asked: the target of the forecasts; empty: it follows from what was seen.
+    """
 
     folder: pathlib.Path
     seen: Mapping
     size: Size
-    ends: float  # by time.monotonic
+    ends: float
+    asked: str = ""
 
     @property
     def is_rehearsal(self) -> bool:
@@ -106,18 +113,18 @@ class Check:
         """The target of a forecast; raises InputError where it does not follow from what was seen."""
         known = accelerators.of_device(self.seen["name"])
         name = _FOR_REHEARSAL if self.is_rehearsal else known.target if known and not known.is_tpu else ""
-        if not (_TARGET.value or name):
+        if not (self.asked or name):
             raise InputError(
                 "--target", received="none", expected="what was rented, such as v5e:2x4", action="Name it."
             )
-        return _TARGET.value or f"{name}:{self.devices}"
+        return self.asked or f"{name}:{self.devices}"
 
     def python(self, *arguments: str, allowed: Sequence[int] = (0,)) -> str:
         left = self.ends - time.monotonic()
         if left <= 0:
             raise FailedError(
                 "the check",
-                received=f"{_MINUTES.value:g} minutes that are over",
+                received="minutes that are over",
                 expected="time for this part",
                 action="Run it by itself, by --parts, or give more --minutes.",
             )
@@ -150,7 +157,8 @@ class Check:
         """The metrics of a run, with its median speed and the replicas that it had."""
         metrics = self.answer(name, *self.command(name, *more))
         workdir = Workdir(self.run_of(name))
-        rates = [point["examples_per_s"] for point in read_history(workdir.history)]
+        points = read_history(workdir.history)
+        rates = [point["examples_per_s"] for point in points if "examples_per_s" in point]
         record = json.loads(workdir.run.read_text())
         return {**metrics, "examples_per_s": statistics.median(rates), "replicas": record["replicas"]}
 
@@ -300,7 +308,7 @@ def main(argv: Sequence[str]) -> int:
     probe = ("-m", "benchmarks.accelerator.probe", "devices")
     seen = json.loads(run_python(*probe, timeout_s=60 * _MINUTES.value))
     size = QUICK if _QUICK.value else REHEARSAL if seen["kind"] == "CPU" else METAL
-    check = Check(folder=folder, seen=seen, size=size, ends=ends)
+    check = Check(folder=folder, seen=seen, size=size, ends=ends, asked=_TARGET.value)
     chosen = {name: part for name, part in PARTS.items() if not _PARTS.value or name in _PARTS.value}
     document = {
         "rehearsal": check.is_rehearsal,
