@@ -7,7 +7,6 @@ fed         the tabular default and pictures: how much of the time the chip comp
 resume      a deterministic run that is killed and goes on, beside the same run undisturbed
 precision   the same steps in float32, bfloat16 and float16
 replicas    the same steps on all devices, beside one
-layers      pipeline.parity: layer by layer in bfloat16, and the step beside a plain loop
 beside      a step beside `model.fit`, and beside torch if there is an environment of `make peers`
 
 Each part runs commands in processes of their own. A part that fails leaves its error on the page, and the
@@ -253,11 +252,6 @@ def replicas(check: Check) -> dict:
     }
 
 
-def layers(check: Check) -> dict:
-    arguments = (f"--config={_TABULAR}", f"--dataset={check.table()}")
-    return check.answer("layers", "pipeline.parity", *arguments, allowed=(0, 1))
-
-
 def beside(check: Check) -> dict:
     """Microseconds an example of our loop, of `fit` and of torch."""
     size = check.size
@@ -277,7 +271,6 @@ PARTS: Mapping[str, Callable[[Check], dict]] = {
     "precision": precision,
     "replicas": replicas,
     "beside": beside,
-    "layers": layers,
 }
 
 

@@ -13,7 +13,6 @@ _TITLES = {
     "precision": "Precision",
     "replicas": "All devices",
     "beside": "Beside model.fit and torch",
-    "layers": "Layer by layer",
 }
 _FED = 0.95  # a feed that costs less than the rest is not worth a change
 
@@ -156,22 +155,6 @@ def _beside(figures: Mapping) -> tuple[None, list]:
     return None, [Table(header=header, rows=rows, numbers={2, 3}), note]
 
 
-def _layers(figures: Mapping) -> tuple[bool, list]:
-    rows = [
-        [each["name"], each["skipped"] or ("differs" if each["differs"] else "agrees"), _worst(each)]
-        for each in figures["comparisons"]
-    ]
-    good = not any(each["differs"] for each in figures["comparisons"])
-    return good, [Table(header=["what", "", "the worst"], rows=rows), figures["verdict"]]
-
-
-def _worst(comparison: Mapping) -> str:
-    for each in comparison["differences"]:
-        key = max(each["errors"], key=lambda key: each["errors"][key] / each["tolerances"][key])
-        return f"{each['name']}: {key} {each['errors'][key]:.2g}, at most {each['tolerances'][key]:.2g}"
-    return ""
-
-
 def _ms(milliseconds: float) -> str:
     return f"{formats.three_digits(milliseconds)} ms"
 
@@ -183,5 +166,4 @@ _PARTS = {
     "precision": _precision,
     "replicas": _replicas,
     "beside": _beside,
-    "layers": _layers,
 }

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import jax
 import keras
 import numpy as np
-from absl import app, flags
+from absl import app, flags, logging
 
 import penstock
 from models.resnet import resnet
@@ -41,7 +41,9 @@ from pipeline.data.reading.source import BatchSource, Rows
 
 _DATA = flags.DEFINE_string("data", None, "Folder of the datasets.", required=True)
 _STEPS = flags.DEFINE_integer("steps", 100, "Steps of a measurement.", lower_bound=1)
-_FEEDS = flags.DEFINE_list("feeds", [], "Only these.")
+_FEEDS = flags.DEFINE_multi_enum(
+    "feed", None, ["table_rows", "table_blocks", "tokens", "pictures"], "Only this; as often as needed."
+)
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
 
 _KEPT = 4  # batches that stay on the device
@@ -53,16 +55,11 @@ Batch = tuple[dict[str, np.ndarray], np.ndarray]  # inputs, labels
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Feed:
-    """Batches of a dataset, what makes inputs of their rows, and the model that learns from them."""
+    """Examples of a batch, what makes inputs of its rows, and the model, made for the rows of a first batch."""
 
-    dataset: str
     size: int
-    model: Callable[[Rows], keras.Model]  # of the first batch
+    model: Callable[[Rows], keras.Model]
     inputs: Callable[[Rows], Batch]
-
-    def batches(self, folder: pathlib.Path) -> BatchSource:
-        split = penstock.open(folder / self.dataset).train
-        return split.source(self.size, seed=0, epochs=_EPOCHS).batched(self.size)
 
 
 def _table(rows: Rows) -> Batch:
@@ -107,11 +104,11 @@ def _of_pictures(rows: Rows) -> keras.Model:
     return resnet(image_shape=inputs["image"].shape[1:], outputs=3, image_rescaling=(1 / 255, 0.0))
 
 
-FEEDS: Mapping[str, Feed] = {
-    "table, rows": Feed(dataset="table_rows", size=1024, model=_of_table, inputs=_table),
-    "table, blocks": Feed(dataset="table_blocks", size=1024, model=_of_table, inputs=_table),
-    "tokens": Feed(dataset="tokens", size=32, model=_of_tokens, inputs=_tokens),
-    "pictures": Feed(dataset="pictures", size=64, model=_of_pictures, inputs=_pictures),
+FEEDS: Mapping[str, Feed] = {  # by the names of their datasets
+    "table_rows": Feed(size=1024, model=_of_table, inputs=_table),
+    "table_blocks": Feed(size=1024, model=_of_table, inputs=_table),
+    "tokens": Feed(size=32, model=_of_tokens, inputs=_tokens),
+    "pictures": Feed(size=64, model=_of_pictures, inputs=_pictures),
 }
 
 
@@ -169,10 +166,14 @@ def through_grain(source: BatchSource, inputs: Callable[[Rows], Batch]) -> Itera
     return map(jax.device_put, iter(grain.MapDataset.source(source).map(inputs).to_iter_dataset()))
 
 
-def measured(feed: Feed, folder: pathlib.Path, *, steps: int) -> dict:
-    """The figures of a feed: seconds of a step on kept batches and on its own input, and what they mean."""
-    source, cores = feed.batches(folder), len(os.sched_getaffinity(0))
-    make = lambda number: feed.inputs(source[number])  # noqa: E731
+def measured(feed: Feed, dataset: pathlib.Path, *, steps: int) -> dict:
+    """The figures of a feed: the time of a step on kept batches and on its own input, and what they mean."""
+    rows = penstock.open(dataset).train.source(feed.size, seed=0, epochs=_EPOCHS)
+    source, cores = rows.batched(feed.size), len(os.sched_getaffinity(0))
+
+    def make(number: int) -> Batch:
+        return feed.inputs(source[number])
+
     batch = make(0)
     trainer = Trainer(feed.model(source[0]), batch)
     kept = [jax.device_put(make(number)) for number in range(_KEPT)]
@@ -220,6 +221,7 @@ def _line(name: str, found: Mapping) -> str:
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
     del argv
+    logging.set_verbosity(logging.WARNING)  # JAX tells of each kind of device that it does not find
     device = jax.devices()[0]
     is_rehearsal = device.platform == "cpu"
     print(f"{device.device_kind}, jax {jax.__version__}, keras {keras.__version__}", end="")
@@ -233,7 +235,7 @@ def main(argv: Sequence[str]) -> None:
         if feed.inputs is _pictures and not importlib.util.find_spec("PIL"):
             print(f"{name:<14} left out: Pillow is not installed")
             continue
-        figures[name] = measured(feed, pathlib.Path(_DATA.value), steps=_STEPS.value)
+        figures[name] = measured(feed, pathlib.Path(_DATA.value) / name, steps=_STEPS.value)
         print(_line(name, figures[name]), flush=True)
     if _JSON.value:
         document = {"device": device.device_kind, "rehearsal": is_rehearsal, "feeds": figures}

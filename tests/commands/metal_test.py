@@ -18,7 +18,7 @@ def test_a_rehearsal_fills_every_part_of_the_page(tmp_path):
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     document = json.loads((tmp_path / "page.json").read_text())
     assert {name: each.get("error", "") for name, each in document["parts"].items()} == dict.fromkeys(
-        ("fed_table", "fed_pictures", "resume", "precision", "replicas", "beside", "layers"), ""
+        ("fed_table", "fed_pictures", "resume", "precision", "replicas", "beside"), ""
     ), done.stderr
     assert done.returncode == 0
     figures = {name: each["figures"] for name, each in document["parts"].items()}
@@ -38,8 +38,8 @@ def test_keras_on_jax_is_fed_without_tensorflow(tmp_path):
         "import sys; sys.modules['tensorflow'] = None; import runpy;"
         "runpy.run_module('benchmarks.peers.keras_on_jax', run_name='__main__', alter_sys=True)"
     )
-    flags = (f"--data={tmp_path}", "--steps=3", "--feeds=table, blocks", f"--json={tmp_path / 'found.json'}")
+    flags = (f"--data={tmp_path}", "--steps=3", "--feed=table_blocks", f"--json={tmp_path / 'found.json'}")
     subprocess.run([sys.executable, "-c", program, *flags], cwd=ROOT, check=True)
-    found = json.loads((tmp_path / "found.json").read_text())["feeds"]["table, blocks"]
+    found = json.loads((tmp_path / "found.json").read_text())["feeds"]["table_blocks"]
     assert 0 < found["fed"]["own"] <= 1
     assert found["examples_per_core_s"] > 0 < found["flops"]
