@@ -55,7 +55,7 @@ Batch = tuple[dict[str, np.ndarray], np.ndarray]  # inputs, labels
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Feed:
-    """Examples of a batch, what makes inputs of its rows, and the model, made for the rows of a first batch."""
+    """Examples of a batch; what makes inputs of its rows; the model, made for the rows of a first batch."""
 
     size: int
     model: Callable[[Rows], keras.Model]
@@ -69,7 +69,7 @@ def _table(rows: Rows) -> Batch:
 
 def _of_table(rows: Rows) -> keras.Model:
     numbers, categories = _columns(rows)
-    return wide_deep(numeric=len(numbers), cardinalities=[_IDS] * len(categories), outputs=2)
+    return wide_deep(numeric=len(numbers), cardinalities=[_IDS] * len(categories), sequences={}, outputs=2)
 
 
 def _columns(rows: Rows) -> tuple[list[str], list[str]]:
