@@ -1,1 +1,1 @@
-"""What `benchmarks.metal` needs: datasets.py makes data, probe.py looks at devices, page.py shows all."""
+"""What `benchmarks.metal` does: start with parts.py. datasets.py makes data, probe.py looks, page.py shows."""

@@ -6,8 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from benchmarks import metal
-from benchmarks.accelerator import page
+from benchmarks.accelerator import page, parts
 from benchmarks.accelerator.probe import difference
 from benchmarks.commands import run_python
 from pipeline.base import accelerators
@@ -25,8 +24,8 @@ SEEN = {
 }
 
 
-def check(seen: dict, tmp_path) -> metal.Check:
-    return metal.Check(folder=tmp_path, seen=seen, size=metal.QUICK, ends=float("inf"))
+def check(seen: dict, tmp_path) -> parts.Check:
+    return parts.Check(folder=tmp_path, seen=seen, size=parts.QUICK, ends=float("inf"))
 
 
 def test_mfu_is_six_operations_a_weight_and_example_over_the_peak():
@@ -39,7 +38,7 @@ def test_mfu_is_six_operations_a_weight_and_example_over_the_peak():
     }
     weights = 300 * 200 + 200 * 10
     h100 = accelerators.of_device("NVIDIA H100 80GB HBM3")
-    answer = metal.utilisation(found, h100, devices=8)
+    answer = parts.utilisation(found, h100, devices=8)
     assert answer["flops_per_s"] == pytest.approx(6 * weights * 4e6)
     assert answer["mfu"] == pytest.approx(6 * weights * 4e6 / (8 * 989e12))
     assert answer["fed"] == pytest.approx(0.8)
@@ -47,7 +46,7 @@ def test_mfu_is_six_operations_a_weight_and_example_over_the_peak():
 
 def test_no_peak_is_no_mfu_and_a_fed_chip_is_not_fed_more_than_whole():
     found = {"flops_per_example": 10, "own": {"examples_per_s": 3.0}, "gain": 0.9}
-    assert metal.utilisation(found, None, devices=1) == {"fed": 1.0, "flops_per_s": 30.0, "mfu": None}
+    assert parts.utilisation(found, None, devices=1) == {"fed": 1.0, "flops_per_s": 30.0, "mfu": None}
 
 
 @pytest.mark.parametrize(
@@ -80,11 +79,11 @@ def test_targets_follow_from_the_device(tmp_path):
 
 
 def test_a_part_that_fails_leaves_the_others(tmp_path):
-    def fails(_: metal.Check) -> dict:
+    def fails(_: parts.Check) -> dict:
         raise FailedError("a part", received="no memory", expected="enough", action="Take less.")
 
     same = {"arrays": 3, "differing": 0, "largest": 0.0, "of": "", "killed_behind": 4, "steps": 16}
-    found = metal.results(check(SEEN, tmp_path), {"precision": fails, "resume": lambda _: same})
+    found = parts.results(check(SEEN, tmp_path), {"precision": fails, "resume": lambda _: same})
     document = {"rehearsal": True, "quick": True, "devices": 2, "seen": SEEN, "parts": found}
     head, failed, resumed = page.sections(json.loads(json.dumps(document)))
     assert (failed.good, resumed.good) == (False, True)
