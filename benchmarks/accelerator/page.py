@@ -78,10 +78,13 @@ def _fed(figures: Mapping) -> tuple[bool, list]:
         "fed": f"{formats.percent(figures['fed'])} of the time",
         "operations": f"{formats.three_digits(figures['flops_per_s'] / 1e9)} × 10⁹ a second",
         "MFU": "not known: no peak" if figures["mfu"] is None else formats.percent(figures["mfu"]),
-        "preflight's target": forecast.get("target"),
-        "preflight's step": _bound(forecast),
     }
-    return figures["fed"] >= _FED, [Table(header=header, rows=rows, numbers={1, 2, 3}), Facts(items=facts)]
+    step = f"A step, by preflight for {forecast.get('target', 'this machine')}: {_bound(forecast)}."
+    return figures["fed"] >= _FED, [
+        Table(header=header, rows=rows, numbers={1, 2, 3}),
+        Facts(items=facts),
+        step,
+    ]
 
 
 def _bound(forecast: Mapping) -> str:
