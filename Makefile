@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 REQUIREMENTS := requirements.txt requirements/dev.txt
-OPTIONAL_REQUIREMENTS := $(addprefix requirements/,docs.txt export.txt gcp.txt models.txt notebooks.txt observers.txt preflight.txt search.txt tpu.txt peers.txt)
+OPTIONAL_REQUIREMENTS := $(addprefix requirements/,docs.txt export.txt gcp.txt gpu.txt models.txt notebooks.txt observers.txt preflight.txt search.txt tpu.txt peers.txt)
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 UV := uv==0.13.9
 # Worker processes of the tests.
@@ -219,6 +219,21 @@ build/tpu/.installed: requirements/tpu.txt .venv/.installed
 .PHONY: benchmark-train
 benchmark-train: install  ## What a step costs beside Keras's model.fit (and torch, after `make peers`), in CPU time; five minutes.
 	.venv/bin/python -m benchmarks.train
+
+# What `make tpu-check` lets preflight forecast, such as v5e:2x4; and more flags, such as --quick.
+TARGET ?=
+CHECK_FLAGS ?=
+
+.PHONY: gpu-check
+gpu-check: install  ## How fed, fast and exact this machine's GPUs are: a page, in ten minutes. Without a GPU a rehearsal.
+	@if command -v nvidia-smi >/dev/null; then \
+	  .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/gpu.txt; \
+	else echo "no NVIDIA driver was found: this will be a rehearsal on the processor"; fi
+	.venv/bin/python -m benchmarks.metal $(CHECK_FLAGS)
+
+.PHONY: tpu-check
+tpu-check: build/tpu/.installed  ## The same on a TPU VM; TARGET=v5e:2x4 says what preflight should forecast.
+	$(<D)/bin/python -m benchmarks.metal --target=$(TARGET) $(CHECK_FLAGS)
 
 .PHONY: benchmark-gate
 benchmark-gate: install  ## Does the gate decide as often right as it says? 15,000 simulated holdouts; three minutes.

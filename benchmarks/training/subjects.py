@@ -1,5 +1,7 @@
-"""Who trains: our loop, with its session; and Keras's `model.fit`. Each tells the CPU time of a step."""
+"""Who trains: our loop, with its session; and Keras's `model.fit`. Each tells the time of a step."""
 
+import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
 
@@ -13,16 +15,32 @@ from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.loop.clock import Cadence, StepTimes
 from pipeline.training.loop.outer import Session
 
-Train = Callable[[int], float]  # runs a number of steps; returns the CPU seconds of one step
+Train = Callable[[int], float]  # runs a number of steps; returns the seconds of one step
 
 
-def ours(workload: Workload, *, steps_per_loop: int) -> Train:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a step runs, and the clock that times it: CPU time, or wall time on an accelerator."""
+
+    strategy: tf.distribute.Strategy
+    clock: Callable[[], float]
+
+
+def this_processor() -> Place:
+    """One device of the processor, and the CPU time of all its threads."""
+    return Place(strategy=tf.distribute.OneDeviceStrategy("/CPU:0"), clock=time.process_time)
+
+
+def ours(workload: Workload, *, steps_per_loop: int, place: Place | None = None) -> Train:
     """The session and the inner loop of a run, but no checkpoints, evaluations and reports."""
-    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
+    place = place or this_processor()
+    strategy, clock = place.strategy, place.clock
     with strategy.scope():
         model = workload.model()
     step = train_step(model, model.optimizer, task=workload.task, global_batch=workload.global_batch)
-    batches, making = timed(strategy, lambda context: workload.batches)
+    replicas = strategy.num_replicas_in_sync
+    own = workload.batches.rebatch(workload.global_batch // replicas) if replicas > 1 else workload.batches
+    batches, making = timed(strategy, lambda context: own)
     loop = inner_loop(
         strategy,
         step,
@@ -42,30 +60,33 @@ def ours(workload: Workload, *, steps_per_loop: int) -> Train:
             has_accuracy=True,
         )
         session.restore()
-        before, begun = _done(model), time.process_time()
+        before, begun = _done(model), clock()
         session.run(loop, report=lambda point: None)
-        return (time.process_time() - begun) / (_done(model) - before)
+        return (clock() - begun) / (_done(model) - before)
 
     return train
 
 
-def fit(workload: Workload, *, steps_per_loop: int) -> Train:
-    """`model.fit` with steps_per_execution, the same loss and accuracy, and no strategy."""
-    model = workload.model()
-    model.compile(
-        optimizer=workload.optimizer(),
-        loss=workload.loss,
-        metrics=[type(workload.accuracy).from_config(workload.accuracy.get_config())],
-        steps_per_execution=steps_per_loop,
-        jit_compile=False,
-    )
+def fit(workload: Workload, *, steps_per_loop: int, place: Place | None = None) -> Train:
+    """`model.fit` with steps_per_execution, the same loss and accuracy, and, but on a TPU, no strategy."""
+    place = place or this_processor()
+    is_tpu = isinstance(place.strategy, tf.distribute.TPUStrategy)
+    with place.strategy.scope() if is_tpu else contextlib.nullcontext():
+        model = workload.model()
+        model.compile(
+            optimizer=workload.optimizer(),
+            loss=workload.loss,
+            metrics=[type(workload.accuracy).from_config(workload.accuracy.get_config())],
+            steps_per_execution=steps_per_loop,
+            jit_compile=is_tpu,
+        )
 
     def train(steps: int) -> float:
-        clock = _SecondEpoch()
+        epoch = _SecondEpoch(place.clock)
         model.fit(
-            workload.batches, epochs=2, steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[clock]
+            workload.batches, epochs=2, steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[epoch]
         )
-        return clock.seconds_a_step
+        return epoch.seconds_a_step
 
     return train
 
@@ -79,13 +100,17 @@ SUBJECTS: Mapping[str, Callable[..., Train]] = {"ours": ours, "fit": fit}
 
 
 class _SecondEpoch(keras.callbacks.Callback):
-    """CPU seconds of its steps; in the first `fit` makes an iterator. It asks for nothing after a batch."""
+    """Seconds of its steps; in the first `fit` makes an iterator. It asks for nothing after a batch."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._clock = clock
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        self._before, self._begun = _done(self.model), time.process_time()
+        self._before, self._begun = _done(self.model), self._clock()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self.seconds_a_step = (time.process_time() - self._begun) / (_done(self.model) - self._before)
+        self.seconds_a_step = (self._clock() - self._begun) / (_done(self.model) - self._before)
 
 
 class _Nowhere:

@@ -13,15 +13,19 @@ from benchmarks.training.workloads import Workload
 _ROOT = pathlib.Path(__file__).parents[2]
 # Threads that have nothing to do sleep. Spinning, as OpenMP does otherwise, took up to 30 times the CPU time
 # where another process was at work (torch 2.13, 2 cores, measured).
-_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "PASSIVE"}
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "OMP_WAIT_POLICY": "PASSIVE"}
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 _BATCHES = 64  # that lie in memory
 _TOLERANCE = 1e-3  # of logits, whose sizes are about 1
 
 
-def torch_loop(workload: Workload, *, python: pathlib.Path, folder: pathlib.Path) -> Callable[[int], float]:
-    """Returns a function from a number of steps, which it runs, to the process's CPU seconds of one.
+def torch_loop(
+    workload: Workload, *, python: pathlib.Path, folder: pathlib.Path, clock: str = "cpu"
+) -> Callable[[int], float]:
+    """Returns a function from a number of steps, which it runs, to the seconds of one.
 
     Args:
+      clock: `cpu`, the process's time on the processor; or `wall`, and on a GPU if torch finds one.
       python: of an environment with requirements/peers.txt.
       folder: where the model's weights and batches are written.
 
@@ -36,13 +40,13 @@ def torch_loop(workload: Workload, *, python: pathlib.Path, folder: pathlib.Path
     pairs = list(workload.batches.take(_BATCHES).as_numpy_iterator())
     inputs = {name: np.stack([inputs[name] for inputs, _ in pairs]) for name in pairs[0][0]}
     np.savez(folder / "batches.npz", **inputs, **{"": np.stack([labels for _, labels in pairs])})
-    (folder / "options.json").write_text(json.dumps(workload.torch))
+    (folder / "options.json").write_text(json.dumps({**workload.torch, "clock": clock}))
     process = subprocess.Popen(
         [python, "-m", "benchmarks.peers.torch_loop", folder],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=_ROOT,
-        env=_ENVIRONMENT,
+        env=_ENVIRONMENT if clock == "wall" else {**_ENVIRONMENT, **_NO_GPU},
         text=True,
     )
     _require_same(model, pairs[0][0], np.asarray(json.loads(_answer(process))))

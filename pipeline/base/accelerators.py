@@ -46,6 +46,10 @@ class Accelerator:
     def is_tpu(self) -> bool:
         return self.name.startswith("TPU")
 
+    def utilisation(self, flops_per_s: float, *, devices: int = 1) -> float:
+        """The share of the peak of so many devices (MFU), of operations a second over all of them."""
+        return flops_per_s / (1e12 * self.teraflops * devices)
+
 
 _NVIDIA = "NVIDIA, {} data sheet, {}"
 _GOOGLE = "Google Cloud, TPU system architecture, {}, 2025"
@@ -91,18 +95,18 @@ ACCELERATORS = (
     _nvidia("T4 (float16)", r"T4\b", "T4 2019", 65, 16, 320, target="t4", has_bfloat16=False),
     _nvidia("V100 PCIe (float16)", "V100.*PCIE", "V100 2020", 112, 32, 900, has_bfloat16=False),
     _nvidia("V100 SXM2 (float16)", "V100", "V100 2020", 125, 32, 900, target="v100", has_bfloat16=False),
-    _tpu("v4", r"^v4-", 275, 30.75, 1200, clock_ghz=1.05, axes=3),
-    _tpu("v5e", r"^v5(e|litepod)-", 197, 15.75, 819, clock_ghz=1.5),
-    _tpu("v5p", r"^v5p-", 459, 95.74, 2765, clock_ghz=1.75, axes=3),
-    _tpu("v6e", r"^v6e-", 918, 31.25, 1638, clock_ghz=1.75, lanes=256),
+    _tpu("v4", r"^v4-|^TPU v4$", 275, 30.75, 1200, clock_ghz=1.05, axes=3),
+    _tpu("v5e", r"^v5(e|litepod)-|^TPU v5(e| lite)$", 197, 15.75, 819, clock_ghz=1.5),
+    _tpu("v5p", r"^v5p-|^TPU v5p?$", 459, 95.74, 2765, clock_ghz=1.75, axes=3),
+    _tpu("v6e", r"^v6e-|^TPU v6(e| lite)$", 918, 31.25, 1638, clock_ghz=1.75, lanes=256),
     # A chip is two devices: 2,307 TFLOP/s, 192 GB and 7,400 GB/s together.
     _tpu("tpu7x", r"^(tpu)?7x", 1153.5, 94.75, 3700, lanes=256, devices_a_chip=2, axes=3),
 )
 
 
 def of_device(name: str) -> Accelerator | None:
-    """The accelerator of a GPU's name, such as `NVIDIA A100-SXM4-40GB`, or of a TPU, such as `v5litepod-8`;
-    None if it is not known.
+    """The accelerator of a GPU's name, such as `NVIDIA A100-SXM4-40GB`, or of a TPU: its type, such as
+    `v5litepod-8`, or JAX's name of the device, such as `TPU v5 lite`. None if it is not known.
     """
     return next((each for each in ACCELERATORS if re.search(each.pattern, name, re.IGNORECASE)), None)
 

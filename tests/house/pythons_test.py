@@ -22,6 +22,7 @@ LOCKS = [
     "requirements/docs",
     "requirements/export",
     "requirements/gcp",
+    "requirements/gpu",
     "requirements/models",
     "requirements/notebooks",
     "requirements/observers",

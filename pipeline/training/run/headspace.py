@@ -21,11 +21,15 @@ _ENOUGH = 1.05  # measurements of some hundred steps differ by this much: a smal
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Headspace:
-    """The same steps, on the run's own input and on kept batches."""
+    """The same steps, on the run's own input and on kept batches.
+
+    `flops_per_example` is what a step computes for an example; 0 if it cannot be counted.
+    """
 
     global_batch: int
     own: Tally
     kept: Tally
+    flops_per_example: float = 0.0
 
     @property
     def gain(self) -> float:
@@ -37,6 +41,7 @@ class Headspace:
             "own": self.own.speed(global_batch=self.global_batch),
             "kept": self.kept.speed(global_batch=self.global_batch),
             "gain": self.gain,
+            "flops_per_example": self.flops_per_example,
         }
 
     def lines(self) -> str:
@@ -89,4 +94,9 @@ def measure(request: Request, *, steps: int) -> Headspace:
         loop(warm)
         own = loop(steps)
         loop(KEPT + _AHEAD)
-        return Headspace(global_batch=run.setup.experiment.data.global_batch, own=own, kept=loop(steps))
+        return Headspace(
+            global_batch=run.setup.experiment.data.global_batch,
+            own=own,
+            kept=loop(steps),
+            flops_per_example=parts.measures_of(run).flops_per_example,
+        )

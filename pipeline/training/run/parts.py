@@ -288,6 +288,17 @@ def _warm_start(run: Run, start: Start) -> None:
 # --- Measures besides the loss: step times, operations, utilisation, memory.
 
 
+def measures_of(run: Run) -> "Measures":
+    """The measures of this process, before its first step."""
+    group = run.setup.dataset.schema.group
+    return Measures(
+        run.model,
+        run.setup.strategy,
+        global_batch=run.setup.experiment.data.global_batch,
+        rows=group.length if group else 1,
+    )
+
+
 class Measures:
     """Measures of one process.
 
@@ -325,7 +336,7 @@ class Measures:
         if not self.flops_per_example:
             return {}
         done = self.flops_per_example * examples_per_s
-        share = {"mfu": done / (1e12 * self._peak.teraflops * self._replicas)} if self._peak else {}
+        share = {"mfu": self._peak.utilisation(done, devices=self._replicas)} if self._peak else {}
         return {"gflops_per_s": done / 1e9, **share}
 
     def _operations(self) -> str:

@@ -125,13 +125,7 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog, observer
     watched = Watched(run.setup.selections.values())
     # A checkpoint that is being written when something ends the run is completed.
     with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
-        group = run.setup.dataset.schema.group
-        measures = Measures(
-            run.model,
-            run.setup.strategy,
-            global_batch=run.setup.experiment.data.global_batch,
-            rows=group.length if group else 1,
-        )
+        measures = parts.measures_of(run)
         reporter, step = _steps(
             run, before, checkpoints, goodput_log, measures, observers, check_input=watched.check
         )

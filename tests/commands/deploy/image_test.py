@@ -1,5 +1,6 @@
-"""The Dockerfile copies what there is, all that the command needs, and the rehearsal runs its own lines."""
+"""The Dockerfiles copy what there is, all that the command needs, and the rehearsal runs its own lines."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -8,11 +9,13 @@ import pytest
 
 from tests.commands.deploy import dockerfile, recipes
 
-PATH = recipes.CHECKOUT / "deploy/image/Dockerfile"
+IMAGES = ("Dockerfile", "Dockerfile.gpu")
+of_each_image = pytest.mark.parametrize("image", IMAGES)
 
 
-def steps(word: str) -> list[str]:
-    return [step.rest for step in dockerfile.steps(PATH.read_text()) if step.word == word]
+def steps(word: str, image: str = "Dockerfile") -> list[str]:
+    text = (recipes.CHECKOUT / "deploy/image" / image).read_text()
+    return [step.rest for step in dockerfile.steps(text) if step.word == word]
 
 
 def test_lines_are_joined_and_comments_left_out():
@@ -24,8 +27,9 @@ def test_lines_are_joined_and_comments_left_out():
     ]
 
 
-def test_what_is_copied_exists():
-    sources = [source for rest in steps("COPY") for source in rest.split()[:-1]]
+@of_each_image
+def test_what_is_copied_exists(image):
+    sources = [source for rest in steps("COPY", image) for source in rest.split()[:-1]]
     assert sources and [source for source in sources if not (recipes.CHECKOUT / source).exists()] == []
 
 
@@ -35,6 +39,13 @@ def test_the_requirements_are_installed_by_their_hashes():
     assert default in copied
     [install] = [rest for rest in steps("RUN") if "pip install" in rest]
     assert '--require-hashes --requirement "$REQUIREMENTS"' in install
+
+
+def test_the_image_for_gpus_has_a_fixed_base_and_the_locked_cuda():
+    [base] = steps("FROM", "Dockerfile.gpu")
+    assert re.fullmatch(r"debian:trixie-\d{8}-slim@sha256:[0-9a-f]{64}", base)
+    [install] = [rest for rest in steps("RUN", "Dockerfile.gpu") if "pip install" in rest]
+    assert "--require-hashes --requirement requirements.txt --requirement requirements/gpu.txt" in install
 
 
 @pytest.mark.slow
@@ -54,6 +65,7 @@ def test_what_is_copied_is_enough_to_answer(tmp_path):
     assert "held: nothing is done" in done.stdout
 
 
-def test_it_does_not_run_as_root():
-    [user] = steps("USER")
+@of_each_image
+def test_it_does_not_run_as_root(image):
+    [user] = steps("USER", image)
     assert user.split(":")[0] not in ("0", "root")

@@ -29,11 +29,12 @@ def test_kept_batches_are_made_once_more_and_then_no_more():
 
 def test_the_gain_is_the_ratio_of_the_times_of_a_step():
     own, kept = Tally(steps=10, seconds=3.0, input_wait_s=1.5), Tally(steps=20, seconds=3.0)
-    found = Headspace(global_batch=100, own=own, kept=kept)
+    found = Headspace(global_batch=100, own=own, kept=kept, flops_per_example=7.0)
     assert found.to_json() == {
         "own": {"examples_per_s": pytest.approx(1000 / 3), "step_ms": 300.0, "input_wait": 0.5},
         "kept": {"examples_per_s": pytest.approx(2000 / 3), "step_ms": 150.0, "input_wait": 0.0},
         "gain": 2.0,
+        "flops_per_example": 7.0,
     }
     assert "the input is the limit: without its cost, at most 2.00 times" in found.lines()
     alike = Headspace(global_batch=100, own=kept, kept=kept)
