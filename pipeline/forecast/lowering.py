@@ -65,6 +65,11 @@ class Weighed:
         """What is in memory from the first step to the last."""
         return self.weights + self.optimizer + self.averages
 
+    @property
+    def gradients(self) -> int:
+        """One number for each weight that is trained."""
+        return _bytes(self.model.trainable_variables)
+
     def activations(self, batch: int) -> int:
         """The size of all outputs of the forward pass for the examples that are in memory at once: an upper
         bound of what the backward pass keeps of them.

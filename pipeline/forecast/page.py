@@ -99,7 +99,7 @@ def time(band: Band | None) -> str:
     """The band of a step, or the least that it takes."""
     if band is None:
         return ""
-    low, high = step_time(band.low), step_time(band.high)
+    low, high = formats.step_time(band.low), formats.step_time(band.high)
     return f"at least {low}" if low == high else f"{low} to {high}"
 
 
@@ -120,11 +120,3 @@ def _rate(forecast: Forecast) -> str:
         if slow == fast
         else f"{formats.count(slow)} to {formats.count(fast)}"
     )
-
-
-def step_time(seconds: float) -> str:
-    """Microseconds, milliseconds or seconds, with three digits."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{formats.three_digits(seconds / scale)} {unit}"
-    return f"{formats.three_digits(seconds / 1e-6)} µs"
