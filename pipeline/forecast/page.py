@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.forecast.stages import Band, Forecast, Stage, by_layer
+from pipeline.forecast.stages import Band, Forecast, Stage, by_layer, memory_by_layer
 from pipeline.report import formats
 from pipeline.report.section import Facts, Note, Section, Table
 
@@ -48,9 +48,16 @@ def section(forecast: Forecast) -> Section:
     )
     layers = [[name, formats.percent(share)] for name, share in by_layer(forecast, most=_LAYERS)]
     table = Table(header=["layer", "cycles"], rows=layers, numbers={1}, title="Where the cycles go")
+    kept = [[name, *map(formats.size, sizes)] for name, *sizes in memory_by_layer(forecast, most=_LAYERS)]
+    held = Table(
+        header=["layer", "weights", "outputs, at most"],
+        rows=kept,
+        numbers={1, 2},
+        title="Where the memory goes, beside optimizer and averages",
+    )
     return Section(
         title=forecast.target.name,
-        parts=[*_lines(forecast.stages), facts, table if layers else None],
+        parts=[*_lines(forecast.stages), facts, table if layers else None, held],
         good=forecast.is_good,
     )
 
@@ -72,6 +79,10 @@ def as_json(forecasts: Sequence[Forecast], rehearsal: Stage | None, plan: Mappin
                 "largest_batch_of_a_device": each.largest_batch or None,
                 "stages": list(map(_stage, each.stages)),
                 "cycles": dict(by_layer(each, most=_LAYERS)),
+                "layers": [
+                    dict(zip(("name", "weight_bytes", "output_bytes"), layer, strict=True))
+                    for layer in memory_by_layer(each, most=_LAYERS)
+                ],
             }
             for each in forecasts
         ],

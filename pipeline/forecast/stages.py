@@ -323,7 +323,7 @@ def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
         text=f"Always there: {parts}. All outputs for {batch} examples: {formats.size(activations)}."
     )
     for what, size_of in (
-        ("outputs", lambda each: each.outputs * batch),
+        ("outputs", lambda each: each.outputs * weighed.at_once(batch)),
         ("weights", lambda each: each.weights),
     ):
         largest = sorted(weighed.layers, key=size_of, reverse=True)[:3]
@@ -395,3 +395,13 @@ def by_layer(forecast: Forecast, *, most: int) -> list[tuple[str, float]]:
         found[name] = found.get(name, 0) + cycles
     ranked = sorted(found.items(), key=lambda each: -each[1])[:most]
     return [(name, cycles / total) for name, cycles in ranked]
+
+
+def memory_by_layer(forecast: Forecast, *, most: int) -> list[tuple[str, int, int]]:
+    """Layers with the bytes of their weights and of their outputs, the largest first.
+
+    Outputs are those of the examples that are in memory at once: an upper bound of what is kept of them.
+    """
+    examples = forecast.weighed.at_once(forecast.batch)
+    sizes = [(each.name, each.weights, each.outputs * examples) for each in forecast.weighed.layers]
+    return sorted(sizes, key=lambda each: -each[1] - each[2])[:most]
