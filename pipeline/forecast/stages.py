@@ -1,8 +1,8 @@
 """The stages of a preflight: lint, two real steps, lowering, compilation; each with a verdict.
 
 The first error ends what depends on it. All times are estimates: a band from the roofline (the longer of
-arithmetic and memory traffic at their peaks) to the compiler's own count of cycles. The two differ by about
-two, and neither knows the feed.
+arithmetic and memory traffic at their peaks) to the compiler's own count of cycles, and what the sums over a
+slice's devices add by a model of its links. The first two differ by about two, and none knows the feed.
 """
 
 import dataclasses
@@ -27,6 +27,7 @@ from pipeline.training.experiment.config import Experiment
 from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity import updates
 
+SUMS = "sums over devices"  # the name of a stage
 _REHEARSED = 2  # steps
 _EXAMPLES = 16  # examples of a step: a processor would take long for the batch of a slice
 _RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and libraries take the rest
@@ -303,7 +304,7 @@ def _of_sums(sums: Sums) -> Stage:
     operations = "an operation" if sums.operations == 1 else f"{sums.operations} operations"
     many = "a link" if sums.links == 1 else f"{sums.links} links"
     return Stage(
-        name="sums over devices",
+        name=SUMS,
         verdict=f"{formats.size(sums.bytes)} in {operations}, over {many} of a chip: up to "
         f"{formats.step_time(sums.seconds)} a step, which work may hide; a model's estimate, not measured",
     )

@@ -1,7 +1,7 @@
 """Writes the goldens of the shipped configs' training steps anew: a file of numbers each.
 
-  python -m tests.conformance.programs.write
-  python -m tests.conformance.programs.write tabular clicks
+  python -m tests.programs.write
+  python -m tests.programs.write tabular clicks
 
 Do so when a step is meant to change, and look at the difference before you commit it.
 """
@@ -13,7 +13,7 @@ import tempfile
 from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 # isort: split
-from tests.conformance.programs.shipped import CASES, GOLDENS, summary_of, text_of
+from tests.programs.shipped import CASES, GOLDENS, summary_of, text_of
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from pipeline.data.dataset import window
 from pipeline.forecast import lowering
 from pipeline.training.engine.precision import Precision
-from tests.conformance.programs.summary import summarise
+from tests.programs.summary import summarise
 from tests.shared.parsed import parsed
 from tests.soak.public_models import SHIPPED, Case, make_dataset
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 from pipeline import configs
 from pipeline.forecast import lowering
 from pipeline.training.engine.precision import Precision
-from tests.conformance.programs import shipped
-from tests.conformance.programs.summary import summarise
+from tests.programs import shipped
+from tests.programs.summary import summarise
 from tests.shared.parsed import parsed
 from tests.shared.small_run import small_config, write_small_dataset
 
@@ -37,7 +37,7 @@ def test_a_step_is_the_program_that_it_was(name, scratch):
         pytest.fail(
             f"The training step of pipeline/configs/{name}.py has changed:\n  "
             + "\n  ".join(changed)
-            + f"\nIf that is wanted: python -m tests.conformance.programs.write {name}",
+            + f"\nIf that is wanted: python -m tests.programs.write {name}",
             pytrace=False,
         )
 
