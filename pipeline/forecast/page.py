@@ -6,7 +6,10 @@ from pipeline.forecast.stages import Band, Forecast, Stage, by_layer, memory_by_
 from pipeline.report import formats
 from pipeline.report.section import Facts, Note, Section, Table
 
-ESTIMATE = "Estimates of a TPU's compiler, and bounds from peaks: nothing ran on this hardware."
+ESTIMATE = (
+    "Estimates of a TPU's compiler and of a model of its links, and bounds from peaks: nothing ran on this "
+    "hardware."
+)
 _LAYERS = 8
 
 
