@@ -32,8 +32,7 @@ def summary_of(name: str, scratch: pathlib.Path) -> dict[str, str]:
     case = CASES[name]
     dataset = window.open_window([str(make_dataset(scratch, case.dataset))])
     weighed = lowering.weigh(parsed(_config(case), dataset), dataset, precision=_PRECISION, replicas=DEVICES)
-    layers = [layer.name for layer in weighed.layers]
-    counted = summarise(weighed.program(case.batch).content, layers)
+    counted = summarise(weighed.program(case.batch).content)
     versions = {"tensorflow": tf.__version__, "keras": keras.__version__}
     return versions | {"examples": str(case.batch)} | {what: f"{n:,}" for what, n in counted.items()}
 

@@ -5,12 +5,12 @@ A program is read as TensorFlow hands it to XLA, before any compiler changes it.
 
 import collections
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tensorflow.compiler.xla import xla_data_pb2  # not public; TensorFlow has no other reader of programs
 from tensorflow.compiler.xla.service import hlo_pb2
 
-from pipeline.forecast.lowering import layer_of
+from pipeline.forecast.compiler import layer_of
 
 # They compute nothing: a compiler makes no value of them, or one that no input changes.
 _FREE = ("parameter", "constant", "iota", "tuple", "get-tuple-element", "reshape", "broadcast", "after-all")
@@ -18,24 +18,21 @@ _COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "col
 _CONTROL = ("while", "conditional", "call")
 _BACKWARD = "gradient_tape/"
 _NAMED = 5  # of the largest
+_DEPTH = 2  # names of a layer: that of the model, and that of its layer or block
 
 Instruction = hlo_pb2.HloInstructionProto
 
 
-def summarise(program: bytes, layers: Iterable[str]) -> dict[str, int]:
-    """Returns numbers of a serialised HloModuleProto, each with what it counts.
-
-    Args:
-      layers: names of the model's layers.
-    """
+def summarise(program: bytes) -> dict[str, int]:
+    """Returns numbers of a serialised HloModuleProto, each with what it counts."""
     module = hlo_pb2.HloModuleProto.FromString(program)
     bodies = list(_bodies(module))
     instructions = [each for body in bodies for each in body.instructions]
     found = _interface(module)
     found |= _between_devices(instructions)
     found |= _products(instructions)
-    found |= _values(instructions, list(layers))
-    found |= _kept(bodies, list(layers))
+    found |= _values(instructions)
+    found |= _kept(bodies)
     kinds = collections.Counter(each.opcode for each in instructions)
     computing = {kind: number for kind, number in sorted(kinds.items()) if kind not in _FREE}
     return found | {"operations": sum(computing.values())} | computing
@@ -126,12 +123,12 @@ def _pairs(window: xla_data_pb2.WindowDimension, size: int, results: int) -> int
 # --- Memory, before a compiler fuses anything.
 
 
-def _values(instructions: Sequence[Instruction], layers: Sequence[str]) -> dict[str, int]:
+def _values(instructions: Sequence[Instruction]) -> dict[str, int]:
     """All that is computed: an upper bound of what passes through the memory."""
     computed = [each for each in instructions if each.opcode not in (*_FREE, *_CONTROL)]
     sizes = collections.Counter()
     for each in computed:
-        sizes[f"bytes of {_text(each.shape)} of {layer_of(_scope(each), layers)}"] += size_of(each.shape)
+        sizes[f"bytes of {_text(each.shape)} of {_place(each)}"] += size_of(each.shape)
     return {
         "bytes of all values": sum(sizes.values()),
         "bytes of the largest value": max(size_of(each.shape) for each in computed),
@@ -139,12 +136,12 @@ def _values(instructions: Sequence[Instruction], layers: Sequence[str]) -> dict[
     }
 
 
-def _kept(bodies: Sequence[hlo_pb2.HloComputationProto], layers: Sequence[str]) -> dict[str, int]:
+def _kept(bodies: Sequence[hlo_pb2.HloComputationProto]) -> dict[str, int]:
     """Values of the forward pass that the backward pass reads: they stay in memory between the two."""
     kept = {each.id: each for body in bodies for each in _read_backward(body)}
     sizes = collections.Counter()
     for each in kept.values():
-        sizes[f"bytes kept of {layer_of(_scope(each), layers)}"] += size_of(each.shape)
+        sizes[f"bytes kept of {_place(each)}"] += size_of(each.shape)
     return {"bytes kept for the backward pass": sum(sizes.values()), **_largest(sizes)}
 
 
@@ -168,8 +165,9 @@ def _largest(sizes: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(sizes.items(), key=lambda each: (-each[1], each[0]))[:_NAMED])
 
 
-def _scope(instruction: Instruction) -> str:
-    return instruction.metadata.op_name or instruction.opcode
+def _place(instruction: Instruction) -> str:
+    """The layer that an operation belongs to, as `resnet_1/conv2d_1`: two names at most."""
+    return "/".join(layer_of(instruction.metadata.op_name).split("/")[:_DEPTH])
 
 
 def size_of(shape: xla_data_pb2.ShapeProto) -> int:
