@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
+from pipeline.configs.base import Config
 from pipeline.data.dataset import window
 from pipeline.forecast import lowering
 from pipeline.training.engine.precision import Precision
@@ -37,7 +38,7 @@ def summary_of(name: str, scratch: pathlib.Path) -> dict[str, str]:
     return versions | {"examples": str(case.batch)} | {what: f"{n:,}" for what, n in counted.items()}
 
 
-def _config(case: Case):
+def _config(case: Case) -> Config:
     """The config, with the flags of its case, such as --config.image_size=28,28."""
     config = importlib.import_module(f"pipeline.configs.{case.name.removesuffix('.py')}").get_config()
     for flag in case.flags:
