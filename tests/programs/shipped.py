@@ -11,7 +11,7 @@ from pipeline.configs.base import Config
 from pipeline.data.dataset import window
 from pipeline.forecast import lowering
 from pipeline.training.engine.precision import Precision
-from tests.programs.summary import summarise
+from tests.programs.summary import LARGEST, MOST_KEPT, summarise
 from tests.shared.parsed import parsed
 from tests.soak.public_models import SHIPPED, Case, make_dataset
 
@@ -63,10 +63,14 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """A line for each number that is another one, such as `transpose: 12 → 14 (1.17x)`."""
     both = dict.fromkeys((*before, *after))
     return [
-        f"{what}: {_changed(before.get(what, '0'), after.get(what, '0'))}"
+        f"{what}: {_changed(before.get(what, _missing(what)), after.get(what, _missing(what)))}"
         for what in both
-        if before.get(what, "0") != after.get(what, "0")
+        if before.get(what) != after.get(what)
     ]
+
+
+def _missing(what: str) -> str:
+    return "not among the largest" if what.startswith((LARGEST, MOST_KEPT)) else "0"
 
 
 def _changed(before: str, after: str) -> str:

@@ -17,7 +17,9 @@ _FREE = ("parameter", "constant", "iota", "tuple", "get-tuple-element", "reshape
 _COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 _CONTROL = ("while", "conditional", "call")
 _BACKWARD = "gradient_tape/"
-_NAMED = 5  # of the largest
+# Only the first few of these are named.
+LARGEST, MOST_KEPT = "most bytes: ", "most bytes kept: "
+_NAMED = 5
 _DEPTH = 2  # names of a layer: that of the model, and that of its layer or block
 
 Instruction = hlo_pb2.HloInstructionProto
@@ -128,7 +130,7 @@ def _values(instructions: Sequence[Instruction]) -> dict[str, int]:
     computed = [each for each in instructions if each.opcode not in (*_FREE, *_CONTROL)]
     sizes = collections.Counter()
     for each in computed:
-        sizes[f"bytes of {_text(each.shape)} of {_place(each)}"] += size_of(each.shape)
+        sizes[f"{LARGEST}{_text(each.shape)} of {_place(each)}"] += size_of(each.shape)
     return {
         "bytes of all values": sum(sizes.values()),
         "bytes of the largest value": max(size_of(each.shape) for each in computed),
@@ -141,7 +143,7 @@ def _kept(bodies: Sequence[hlo_pb2.HloComputationProto]) -> dict[str, int]:
     kept = {each.id: each for body in bodies for each in _read_backward(body)}
     sizes = collections.Counter()
     for each in kept.values():
-        sizes[f"bytes kept of {_place(each)}"] += size_of(each.shape)
+        sizes[f"{MOST_KEPT}{_place(each)}"] += size_of(each.shape)
     return {"bytes kept for the backward pass": sum(sizes.values()), **_largest(sizes)}
 
 
