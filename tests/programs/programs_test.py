@@ -96,6 +96,7 @@ def plain(dataset) -> dict[str, str]:
     return summary(dataset)
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_formulas(plain):
     weights = 2 * WIDTH + WIDTH + WIDTH + 1
     # Two inputs reach 64 units, forwards and back to the kernel; their own gradient nobody needs.
@@ -128,6 +129,7 @@ def test_a_convolution_counts_what_it_multiplies(convolve, padding):
     assert summarise(program)["FLOP of products in f32"] == 3 * 2 * products
 
 
+@pytest.mark.slow
 def test_an_activation_that_is_kept_once_more_is_named(dataset, plain):
     changed = shipped.changes(plain, summary(dataset, "Kept"))
     assert any(line.startswith("bytes kept for the backward pass: ") for line in changed)
@@ -136,18 +138,22 @@ def test_an_activation_that_is_kept_once_more_is_named(dataset, plain):
     assert "transpose" not in "\n".join(changed)
 
 
+@pytest.mark.slow
 def test_a_transpose_is_named(dataset, plain):
     changed = shipped.changes(plain, summary(dataset, "Turned"))
     before = int(plain["transpose"])
     assert f"transpose: {before} → {before + 4} ({(before + 4) / before:.2f}x)" in changed
 
 
+@pytest.mark.slow
 def test_twice_the_batch_is_named(dataset, plain):
     changed = shipped.changes(plain, summary(dataset, batch=2 * BATCH))
     largest = 4 * BATCH * WIDTH
     assert f"bytes of the largest value: {largest:,} → {2 * largest:,} (2.00x)" in changed
 
 
-def test_a_file_gives_back_what_it_keeps(plain):
-    assert shipped.read(shipped.text_of(plain)) == plain
-    assert shipped.changes(plain, plain) == []
+def test_a_file_gives_back_what_it_keeps():
+    text = (shipped.GOLDENS / "text.txt").read_text(encoding="utf-8")
+    kept = shipped.read(text)
+    assert shipped.text_of(kept) == text
+    assert shipped.changes(kept, kept) == []

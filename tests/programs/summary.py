@@ -169,7 +169,9 @@ def _largest(sizes: Mapping[str, int]) -> dict[str, int]:
 
 def _place(instruction: Instruction) -> str:
     """The layer that an operation belongs to, as `resnet_1/conv2d_1`: two names at most."""
-    return "/".join(layer_of(instruction.metadata.op_name).split("/")[:_DEPTH])
+    # A functional model stands there twice.
+    names = [*dict.fromkeys(layer_of(instruction.metadata.op_name).split("/"))]
+    return "/".join(names[:_DEPTH])
 
 
 def size_of(shape: xla_data_pb2.ShapeProto) -> int:
