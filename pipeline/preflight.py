@@ -9,7 +9,8 @@ lint           padding of the tiles, int64 and text, tables that are updated who
 two steps      two real steps on two replicas of this machine's processor
 lowering       the step as a program; an operation that has none is named with its line
 compilation    by the TPU's own compiler, which needs no TPU: memory, operations, cycles by layer
-data-parallel  the same for all devices of a TPU slice at once, with the sums over them
+data-parallel  the same for all devices of a TPU slice at once, with the sums over them, and what time a model
+               of the links gives these
 feed           what this host's input pipeline gives, and what the hosts of a TPU slice are expected to give
 
 A plan follows, with the time of an epoch and of the run on each target, and their cost if --prices is given.

@@ -27,6 +27,8 @@ class Accelerator:
       lanes: width of its matrix units. Sizes are padded to a multiple of it.
       devices_a_chip: devices that the cloud rents as one chip.
       axes: axes of a topology, such as 2 of v5e:2x4.
+      link_gb_per_s: what goes one way over one link to a neighbour, in 10⁹ bytes a second; of a GPU, over all
+        its NVLinks. None: it has no such links.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Accelerator:
     lanes: int = 8
     devices_a_chip: int = 1
     axes: int = 2
+    link_gb_per_s: float | None = None
 
     @property
     def is_tpu(self) -> bool:
@@ -83,24 +86,39 @@ def _tpu(generation: str, pattern: str, teraflops: float, memory_gib: float, gb_
     )
 
 
+# Links: Google's pages of each TPU (docs/v5e, v5p, v6e and tpu7x, read in November 2026) give what a chip
+# sends and receives over all its links, 400, 1,200, 800 and 1,200 GB/s: half of it, by 4 or 6 links. The
+# page of the v4 gives 1.1 PB/s for the sums of 4,096 chips: 45 GB/s for each of 6 links. "How To Scale Your
+# Model" (Google DeepMind, 2025, part 2) has the same numbers. NVIDIA's data sheets give both ways together:
+# half of 300 (V100), 600 (A100), 900 (H100 and H200 SXM) and 1,800 GB/s (B200).
 ACCELERATORS = (
-    _nvidia("B200", "B200", "B200 2025", 2250, 192, 7700, target="b200"),
+    _nvidia("B200", "B200", "B200 2025", 2250, 192, 7700, target="b200", link_gb_per_s=900),
     _nvidia("H200 NVL", "H200 NVL", "H200 2024", 835, 141, 4800),
-    _nvidia("H200 SXM", "H200", "H200 2024", 989, 141, 4800, target="h200"),
+    _nvidia("H200 SXM", "H200", "H200 2024", 989, 141, 4800, target="h200", link_gb_per_s=450),
     _nvidia("H100 PCIe", "H100 PCIe", "H100 2023", 756, 80, 2000),
     _nvidia("H100 NVL", "H100 NVL", "H100 2024", 835, 94, 3900),
-    _nvidia("H100 SXM", "H100", "H100 2023", 989, 80, 3350, target="h100"),
-    _nvidia("A100", "A100", "A100 2021", 312, 80, 2039, target="a100"),
+    _nvidia("H100 SXM", "H100", "H100 2023", 989, 80, 3350, target="h100", link_gb_per_s=450),
+    _nvidia("A100", "A100", "A100 2021", 312, 80, 2039, target="a100", link_gb_per_s=300),
     _nvidia("L4", r"L4\b", "L4 2023", 121, 24, 300, target="l4"),
     _nvidia("T4 (float16)", r"T4\b", "T4 2019", 65, 16, 320, target="t4", has_bfloat16=False),
     _nvidia("V100 PCIe (float16)", "V100.*PCIE", "V100 2020", 112, 32, 900, has_bfloat16=False),
-    _nvidia("V100 SXM2 (float16)", "V100", "V100 2020", 125, 32, 900, target="v100", has_bfloat16=False),
-    _tpu("v4", r"^v4-|^TPU v4$", 275, 30.75, 1200, clock_ghz=1.05, axes=3),
-    _tpu("v5e", r"^v5(e|litepod)-|^TPU v5(e| lite)$", 197, 15.75, 819, clock_ghz=1.5),
-    _tpu("v5p", r"^v5p-|^TPU v5p?$", 459, 95.74, 2765, clock_ghz=1.75, axes=3),
-    _tpu("v6e", r"^v6e-|^TPU v6(e| lite)$", 918, 31.25, 1638, clock_ghz=1.75, lanes=256),
+    _nvidia(
+        "V100 SXM2 (float16)",
+        "V100",
+        "V100 2020",
+        125,
+        32,
+        900,
+        target="v100",
+        has_bfloat16=False,
+        link_gb_per_s=150,
+    ),
+    _tpu("v4", r"^v4-|^TPU v4$", 275, 30.75, 1200, clock_ghz=1.05, axes=3, link_gb_per_s=45),
+    _tpu("v5e", r"^v5(e|litepod)-|^TPU v5(e| lite)$", 197, 15.75, 819, clock_ghz=1.5, link_gb_per_s=50),
+    _tpu("v5p", r"^v5p-|^TPU v5p?$", 459, 95.74, 2765, clock_ghz=1.75, axes=3, link_gb_per_s=100),
+    _tpu("v6e", r"^v6e-|^TPU v6(e| lite)$", 918, 31.25, 1638, clock_ghz=1.75, lanes=256, link_gb_per_s=100),
     # A chip is two devices: 2,307 TFLOP/s, 192 GB and 7,400 GB/s together.
-    _tpu("tpu7x", r"^(tpu)?7x", 1153.5, 94.75, 3700, lanes=256, devices_a_chip=2, axes=3),
+    _tpu("tpu7x", r"^(tpu)?7x", 1153.5, 94.75, 3700, lanes=256, devices_a_chip=2, axes=3, link_gb_per_s=100),
 )
 
 

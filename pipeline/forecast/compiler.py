@@ -34,7 +34,7 @@ from pipeline.base.errors import InputError
 
 FITS, TOO_LARGE, FAILED, TIMED_OUT, ENDED = "fits", "too large", "failed", "timed out", "ended"
 _PACKAGES = ("jax", "libtpu")
-_ANSWERS = 3  # form of what is kept in a cache
+_ANSWERS = 4  # form of what is kept in a cache
 # libtpu looks for the machine that it runs on; these tell it that there is none.
 _ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
@@ -63,6 +63,7 @@ class Compiled:
       argument_bytes: weights, state of the optimizer and batch.
       flops, accessed_bytes: what a step computes and moves.
       collectives: bytes that a device puts into operations with other devices, by their kind.
+      collective_operations: how many such operations a step has.
       cycles: cycles of a step, by the scope of the operation that spends them.
       seconds: how long the compilation took.
     """
@@ -75,6 +76,7 @@ class Compiled:
     flops: float = 0.0
     accessed_bytes: float = 0.0
     collectives: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    collective_operations: int = 0
     cycles: Mapping[str, int] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
 
@@ -180,6 +182,7 @@ def _compiled(program: bytes, topology: str, replicas: int) -> Compiled:
         flops=float(costs.get("flops", 0.0)),
         accessed_bytes=float(costs.get("bytes accessed", 0.0)),
         collectives=collectives(text),
+        collective_operations=len(_COLLECTIVE.findall(text)),
         cycles=_cycles(text),
         seconds=time.monotonic() - began,
     )

@@ -65,11 +65,20 @@ class Weighed:
         """What is in memory from the first step to the last."""
         return self.weights + self.optimizer + self.averages
 
+    @property
+    def gradients(self) -> int:
+        """One number for each weight that is trained."""
+        return _bytes(self.model.trainable_variables)
+
     def activations(self, batch: int) -> int:
         """The size of all outputs of the forward pass for the examples that are in memory at once: an upper
         bound of what the backward pass keeps of them.
         """
-        return -(-batch // self.micro_batches) * sum(each.outputs for each in self.layers)
+        return self.at_once(batch) * sum(each.outputs for each in self.layers)
+
+    def at_once(self, batch: int) -> int:
+        """How many examples of a batch are in memory at once."""
+        return -(-batch // self.micro_batches)
 
     def program(self, batch: int) -> "Program":
         """A device's program of a step over its `batch` examples; raises InputError where it has none."""

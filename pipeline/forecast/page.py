@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.forecast.stages import Band, Forecast, Stage, by_layer
+from pipeline.forecast.stages import Band, Forecast, Stage, by_layer, memory_by_layer
 from pipeline.report import formats
 from pipeline.report.section import Facts, Note, Section, Table
 
-ESTIMATE = "Estimates of a TPU's compiler, and bounds from peaks: nothing ran on this hardware."
+ESTIMATE = (
+    "Estimates of a TPU's compiler and of a model of its links, and bounds from peaks: nothing ran on this "
+    "hardware."
+)
 _LAYERS = 8
 
 
@@ -48,9 +51,16 @@ def section(forecast: Forecast) -> Section:
     )
     layers = [[name, formats.percent(share)] for name, share in by_layer(forecast, most=_LAYERS)]
     table = Table(header=["layer", "cycles"], rows=layers, numbers={1}, title="Where the cycles go")
+    kept = [[name, *map(formats.size, sizes)] for name, *sizes in memory_by_layer(forecast, most=_LAYERS)]
+    held = Table(
+        header=["layer", "weights", "outputs, at most"],
+        rows=kept,
+        numbers={1, 2},
+        title="Where the memory goes, beside optimizer and averages",
+    )
     return Section(
         title=forecast.target.name,
-        parts=[*_lines(forecast.stages), facts, table if layers else None],
+        parts=[*_lines(forecast.stages), facts, table if layers else None, held],
         good=forecast.is_good,
     )
 
@@ -72,6 +82,10 @@ def as_json(forecasts: Sequence[Forecast], rehearsal: Stage | None, plan: Mappin
                 "largest_batch_of_a_device": each.largest_batch or None,
                 "stages": list(map(_stage, each.stages)),
                 "cycles": dict(by_layer(each, most=_LAYERS)),
+                "layers": [
+                    dict(zip(("name", "weight_bytes", "output_bytes"), layer, strict=True))
+                    for layer in memory_by_layer(each, most=_LAYERS)
+                ],
             }
             for each in forecasts
         ],
@@ -99,7 +113,7 @@ def time(band: Band | None) -> str:
     """The band of a step, or the least that it takes."""
     if band is None:
         return ""
-    low, high = step_time(band.low), step_time(band.high)
+    low, high = formats.step_time(band.low), formats.step_time(band.high)
     return f"at least {low}" if low == high else f"{low} to {high}"
 
 
@@ -120,11 +134,3 @@ def _rate(forecast: Forecast) -> str:
         if slow == fast
         else f"{formats.count(slow)} to {formats.count(fast)}"
     )
-
-
-def step_time(seconds: float) -> str:
-    """Microseconds, milliseconds or seconds, with three digits."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{formats.three_digits(seconds / scale)} {unit}"
-    return f"{formats.three_digits(seconds / 1e-6)} µs"

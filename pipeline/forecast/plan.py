@@ -16,7 +16,6 @@ from pipeline.base import accelerators, files
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.feed.certificate import Certificate
 from pipeline.feed.scaling import hosts_of
-from pipeline.forecast import page
 from pipeline.forecast.host_feed import rate_of_hosts
 from pipeline.forecast.stages import Forecast
 from pipeline.report import formats
@@ -251,7 +250,7 @@ def _pair(plan: Planned, pair: tuple[float, float], write, *, word: str = "at le
 
 def _hours(hours: float) -> str:
     seconds = 3600 * hours
-    return page.step_time(seconds) if seconds < 1 else formats.duration(seconds)
+    return formats.step_time(seconds) if seconds < 1 else formats.duration(seconds)
 
 
 def _money(amount: float) -> str:

@@ -1,8 +1,8 @@
 """The stages of a preflight: lint, two real steps, lowering, compilation; each with a verdict.
 
 The first error ends what depends on it. All times are estimates: a band from the roofline (the longer of
-arithmetic and memory traffic at their peaks) to the compiler's own count of cycles. The two differ by about
-two, and neither knows the feed.
+arithmetic and memory traffic at their peaks) to the compiler's own count of cycles, and what the sums over a
+slice's devices add by a model of its links. The first two differ by about two, and none knows the feed.
 """
 
 import dataclasses
@@ -16,8 +16,9 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.forecast import compiler, lint
+from pipeline.forecast import compiler, links, lint
 from pipeline.forecast.compiler import FITS, TOO_LARGE, Compiled
+from pipeline.forecast.links import Sums
 from pipeline.forecast.lowering import Weighed, layer_of
 from pipeline.forecast.target import Target
 from pipeline.report import formats
@@ -26,6 +27,7 @@ from pipeline.training.experiment.config import Experiment
 from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity import updates
 
+SUMS = "sums over devices"  # the name of a stage
 _REHEARSED = 2  # steps
 _EXAMPLES = 16  # examples of a step: a processor would take long for the batch of a slice
 _RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and libraries take the rest
@@ -173,10 +175,14 @@ def forecast(
     if searches and compiled.verdict in (FITS, TOO_LARGE):
         largest = largest_batch(batch, share, empty=weighed.kept / available)
     done = (noted, lowered, _compilation(weighed, compiled, batch=batch))
-    if of_slice is not None and compiled.verdict == FITS:
+    band = _band(compiled, target) if compiled.verdict == FITS else None
+    if of_slice is not None and band is not None:
         divided = of_slice()
         together = compiled_for(divided.program(batch).content, target.devices)
         done = (*done, _of_slice(divided, together, batch=batch))
+        if sums := _sums(together, target):
+            band = with_sums(band, sums)
+            done = (*done, _of_sums(sums))
     return Forecast(
         target=target,
         batch=batch,
@@ -185,7 +191,7 @@ def forecast(
         compiled=compiled,
         used_bytes=compiled.peak_bytes,
         available_bytes=available,
-        band=_band(compiled, target) if compiled.verdict == FITS else None,
+        band=band,
         largest_batch=largest,
     )
 
@@ -276,13 +282,41 @@ def _of_slice(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
     )
 
 
+def _sums(compiled: Compiled, target: Target) -> Sums | None:
+    """The sums of a compiled step; None where there are none, or their time is not known."""
+    if compiled.verdict != FITS or not compiled.collectives:
+        return None
+    # The engine asks for sums alone: whatever else the compiler makes of them sends no more.
+    size = sum(compiled.collectives.values())
+    return links.sums(target, size=size, operations=compiled.collective_operations)
+
+
+def with_sums(band: Band, sums: Sums) -> Band:
+    """The band of a step with sums: they hide behind its work, or all of them come on top.
+
+    Where only the least time is known, it stays the only one.
+    """
+    low = max(band.low, sums.transfer)
+    return Band(low=low, high=low if band.low == band.high else band.high + sums.seconds)
+
+
+def _of_sums(sums: Sums) -> Stage:
+    operations = "an operation" if sums.operations == 1 else f"{sums.operations} operations"
+    many = "a link" if sums.links == 1 else f"{sums.links} links"
+    return Stage(
+        name=SUMS,
+        verdict=f"{formats.size(sums.bytes)} in {operations}, over {many} of a chip: up to "
+        f"{formats.step_time(sums.seconds)} a step, which work may hide; a model's estimate, not measured",
+    )
+
+
 def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
     """Where the memory of a step goes, and what takes less."""
     kept = [
         ("weights", weighed.weights),
         ("optimizer", weighed.optimizer),
         ("averages", weighed.averages),
-        ("gradients", weighed.weights),
+        ("gradients", weighed.gradients),
     ]
     activations = weighed.activations(batch)
     parts = ", ".join(f"{name} {formats.size(size)}" for name, size in kept if size)
@@ -290,7 +324,7 @@ def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
         text=f"Always there: {parts}. All outputs for {batch} examples: {formats.size(activations)}."
     )
     for what, size_of in (
-        ("outputs", lambda each: each.outputs * batch),
+        ("outputs", lambda each: each.outputs * weighed.at_once(batch)),
         ("weights", lambda each: each.weights),
     ):
         largest = sorted(weighed.layers, key=size_of, reverse=True)[:3]
@@ -318,7 +352,7 @@ def _band(compiled: Compiled, target: Target) -> Band:
 def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) -> Forecast:
     """A GPU, for which no compiler runs: outputs of layers bound the memory, and peaks the time."""
     accelerator = target.accelerator
-    used = weighed.kept + weighed.weights + weighed.activations(batch)
+    used = weighed.kept + weighed.gradients + weighed.activations(batch)
     available = _RESERVE * accelerator.memory_gb * 1e9
     fits = used <= available
     # Nobody knows how much of the memory's traffic fusion will leave, so the bound is arithmetic alone.
@@ -337,10 +371,12 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
             f"none is forecast: the products would take {least / 1e-6:.2g} µs at the peak, and launching"
         )
         timed = (Stage(name="time", verdict=f"{verdict} and memory take longer", is_good=None),)
+    # Work of the backward pass may hide them: the least time stays what it is.
+    summed = links.sums(target, size=weighed.gradients, operations=1)
     return Forecast(
         target=target,
         batch=batch,
-        stages=(noted, *timed, stage),
+        stages=(noted, *timed, stage, *([_of_sums(summed)] if summed else ())),
         weighed=weighed,
         used_bytes=used,
         available_bytes=available,
@@ -360,3 +396,13 @@ def by_layer(forecast: Forecast, *, most: int) -> list[tuple[str, float]]:
         found[name] = found.get(name, 0) + cycles
     ranked = sorted(found.items(), key=lambda each: -each[1])[:most]
     return [(name, cycles / total) for name, cycles in ranked]
+
+
+def memory_by_layer(forecast: Forecast, *, most: int) -> list[tuple[str, int, int]]:
+    """Layers with the bytes of their weights and of their outputs, the largest first.
+
+    Outputs are those of the examples that are in memory at once: an upper bound of what is kept of them.
+    """
+    examples = forecast.weighed.at_once(forecast.batch)
+    sizes = [(each.name, each.weights, each.outputs * examples) for each in forecast.weighed.layers]
+    return sorted(sizes, key=lambda each: -each[1] - each[2])[:most]

@@ -30,6 +30,12 @@ class Target:
         """The chips of the slice, by which it is rented."""
         return self.devices // self.accelerator.devices_a_chip
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The chips of each axis of a TPU slice, such as (2, 4); () for GPUs."""
+        _, _, shape = self.topology.partition(":")
+        return tuple(map(int, shape.split("x"))) if shape else ()
+
 
 def targets_of(names: Sequence[str]) -> tuple[Target, ...]:
     """The targets of a flag, each once; raises InputError where one is not known or has another form."""

@@ -75,6 +75,14 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
+def step_time(seconds: float) -> str:
+    """Microseconds, milliseconds or seconds, with three digits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{three_digits(seconds / scale)} {unit}"
+    return f"{three_digits(seconds / 1e-6)} µs"
+
+
 def size(bytes_: float | None) -> str:
     """Bytes in KiB, MiB or GiB."""
     if bytes_ is None:

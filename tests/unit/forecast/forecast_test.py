@@ -17,7 +17,7 @@ from pipeline.forecast import lint, lowering, page, stages
 from pipeline.forecast.compiler import FITS, Compiled
 from pipeline.forecast.lowering import Weighed
 from pipeline.forecast.target import targets_of
-from pipeline.report import formats
+from pipeline.report import formats, html, terminal
 from pipeline.training.engine.precision import Precision
 from tests.shared.matrix import quick_cases
 from tests.shared.parsed import parsed
@@ -277,6 +277,21 @@ def test_cycles_are_of_layers_and_the_band_of_both_estimates(plain):
     assert stages.by_layer(forecast, most=3) == [("adam_w", 0.5), ("logits", 0.3), ("hidden", 0.2)]
     assert page.utilisation(forecast) == "50.0% to 100.0%"
     assert page.time(band) == "1 ms to 2 ms"
+
+
+def test_cycles_and_memory_by_layer_are_on_terminal_and_page(plain):
+    compiled = Compiled(verdict=FITS, cycles={"network_1/hidden_3": 900_000, "adam_w": 100_000})
+    of_micro_batches = dataclasses.replace(plain, micro_batches=2)
+    forecast = stages.Forecast(
+        target=V5E, batch=1_024, stages=(), weighed=of_micro_batches, compiled=compiled
+    )
+    weights, outputs = 4 * (2 * 64 + 64), 512 * 3 * 2 * 64  # half of the batch is in memory at once
+    assert ("hidden", weights, outputs) in stages.memory_by_layer(forecast, most=3)
+    section = page.section(forecast)
+    for shown in (terminal.render([section]), html.page(section, [])):
+        assert "Where the cycles go" in shown and "90" in shown
+        assert "Where the memory goes" in shown
+        assert formats.size(weights) in shown and formats.size(outputs) in shown
 
 
 def test_a_gpu_without_room_is_said_with_what_takes_it(plain):
