@@ -155,7 +155,7 @@ def test_variables_are_spared_by_a_pattern_of_their_names():
 
 
 def test_a_pattern_that_matches_nothing_lists_the_names():
-    message = r"not_decayed: received 'embedding/\*', which no .*; expected patterns of deep/bias, deep/k"
+    message = r"not_decayed: received 'embedding/\*', which matches no .*; expected patterns of deep/bias, deep/k"
     with pytest.raises(InputError, match=message):
         build(variables=table_and_dense(), not_decayed=("embedding/*",))
 
@@ -201,7 +201,7 @@ def test_muon_decays_what_it_updates_and_what_adamw_does():
 
 
 def test_muon_without_a_matrix_lists_the_names():
-    with pytest.raises(InputError, match=r"optimizer.matrices: received 'up/\*', which no .*deep/kernel"):
+    with pytest.raises(InputError, match=r"optimizer.matrices: received 'up/\*', which matches no .*deep/kernel"):
         build(name="muon", variables=table_and_dense(), matrices=("up/*",))
 
 
@@ -469,6 +469,6 @@ def test_a_pattern_multiplies_the_learning_rate_and_its_decay_as_an_optimizer_of
 
 def test_a_rate_of_no_variable_is_refused():
     with pytest.raises(
-        InputError, match=r"--config\.optimizer\.rates: received 'head/\*', which no variable"
+        InputError, match=r"--config\.optimizer\.rates: received 'head/\*', which matches no variable"
     ):
         build(variables=tuple(two_variables()), rates=(("head/*", 2.0),))
