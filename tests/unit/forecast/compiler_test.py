@@ -55,7 +55,7 @@ def test_a_compiler_that_hangs_or_dies_has_a_verdict_and_is_asked_again(tmp_path
 
 def test_missing_packages_are_named_with_what_brings_them(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"jax and libtpu not installed.*requirements/preflight\.txt"):
+    with pytest.raises(InputError, match=r"environment without jax and libtpu.*requirements/preflight\.txt"):
         compiler.require_installed()
 
 
