@@ -173,8 +173,8 @@ def test_logits_that_are_not_float32_are_refused(monkeypatch):
     ("outputs_of", "message"),
     [
         # Beside labels [batch, 1], the squared error of two outputs is that of no pair that anybody meant.
-        (keras.layers.Dense(2), r"its logits: received of shape \[None, 2\]; expected .* shape \[None, 1\]"),
-        (keras.layers.Flatten(), r"its logits: received of shape \[None, 2\]; expected .*, in models/"),
+        (keras.layers.Dense(2), r"its logits: received shape \[None, 2\]; expected .* shape \[None, 1\]"),
+        (keras.layers.Flatten(), r"its logits: received shape \[None, 2\]; expected .*, in models/"),
         (lambda x: [keras.layers.Dense(1)(x)] * 2, r"its logits: received \[<KerasTensor.*; expected one"),
         (keras.layers.Dense(1, trainable=False), r"headless: received a model without a trainable weight; "),
     ],
@@ -208,7 +208,7 @@ class Whole(keras.Model):
         ),
         (
             lambda x: Whole(),
-            r"headless, its logits: received of shape \[None, 2\]; expected one tensor of shape \[None, 1\]",
+            r"headless, its logits: received shape \[None, 2\]; expected one tensor of shape \[None, 1\]",
         ),
         (lambda x: None, r"headless: received an object of the class NoneType; .*a keras.Model\. In models/"),
         (
@@ -251,7 +251,7 @@ DENSE = "keras.Model(x, keras.layers.Dense({})(x))"
             {},
             r"received what a sigmoid gives; expected logits: .*Take sigmoid off .*own_1\.py",
         ),
-        ("outputs", DENSE.format("5"), {}, r"logits: received of shape \[None, 5\]; .*in .*own_2\.py"),
+        ("outputs", DENSE.format("5"), {}, r"logits: received shape \[None, 5\]; .*in .*own_2\.py"),
         ("outputs", "x", {}, r"own_3:build: received an object of the class KerasTensor; .*own_3\.py"),
         ("outputs", "keras.Model(x, keras.layers.Conv2D(2, 3)(x))", {}, r"ValueError|received .*own_4.*Conv"),
         ("outputs", "absent(x)", {}, r"own_5:build: received NameError: .*Correct .*own_5\.py, line 5\."),
