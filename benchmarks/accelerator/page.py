@@ -19,7 +19,9 @@ _FED = 0.95  # a feed that costs less than the rest is not worth a change
 
 def sections(document: Mapping) -> list[Section]:
     """The head of the page, and a section for each part."""
-    return [_head(document), *(_part(name, each) for name, each in document["parts"].items())]
+    is_rehearsal = document["rehearsal"]
+    parts = (_part(name, each, is_rehearsal=is_rehearsal) for name, each in document["parts"].items())
+    return [_head(document), *parts]
 
 
 def _head(document: Mapping) -> Section:
@@ -54,11 +56,13 @@ def _tiles(figures: Mapping[str, Mapping]) -> Iterator[tuple[str, str]]:
         yield "no" if figures["resume"]["differing"] else "yes", "resumed bit for bit"
 
 
-def _part(name: str, found: Mapping) -> Section:
+def _part(name: str, found: Mapping, *, is_rehearsal: bool) -> Section:
     took = Note(text=f"took {formats.duration(found['seconds'])}")
     if "error" in found:
         return Section(title=_TITLES[name], parts=[found["error"], took], good=False)
     good, parts = _PARTS[name](found["figures"])
+    if is_rehearsal and _PARTS[name] is _fed:
+        good = None  # a processor that trains also reads: its speed is neither good nor bad
     return Section(title=_TITLES[name], parts=[*parts, took], good=good)
 
 

@@ -92,6 +92,15 @@ def test_a_part_that_fails_leaves_the_others(tmp_path):
         assert text in written
 
 
+def test_a_rehearsal_does_not_judge_how_fed_the_processor_is():
+    rate = {"examples_per_s": 100.0, "step_ms": 2.5, "input_wait": 0.0}
+    forecast = {"error": "not asked"}
+    figures = {"own": rate, "kept": rate, "forecast": forecast, "fed": 0.5, "flops_per_s": 1e9, "mfu": None}
+    parts_ = {"fed_table": {"seconds": 1.0, "figures": figures}}
+    document = {"rehearsal": True, "quick": False, "devices": 2, "seen": SEEN, "parts": parts_}
+    assert [page.sections({**document, "rehearsal": each})[1].good for each in (True, False)] == [None, False]
+
+
 def test_a_command_that_takes_too_long_is_ended():
     with pytest.raises(FailedError, match="no answer within"):
         run_python("-c", "import signal; signal.pause()", timeout_s=0.2)

@@ -272,5 +272,7 @@ def test_a_head_of_the_same_size_is_left_out_by_a_pattern(tmp_path):
     found = load(model, source_of(str(tmp_path / "a.weights.h5")), without=("head/*",))
     assert all(map(np.array_equal, before, model.get_layer("head").weights))
     assert set(found.not_loaded.values()) >= {"left out by config.init.without"}
-    with pytest.raises(InputError, match=r"--config\.init\.without: received 'haed/\*', which matches no variable"):
+    with pytest.raises(
+        InputError, match=r"--config\.init\.without: received 'haed/\*', which matches no variable"
+    ):
         load(model, source_of(str(tmp_path / "a.weights.h5")), without=("haed/*",))

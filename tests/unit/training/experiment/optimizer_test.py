@@ -155,7 +155,9 @@ def test_variables_are_spared_by_a_pattern_of_their_names():
 
 
 def test_a_pattern_that_matches_nothing_lists_the_names():
-    message = r"not_decayed: received 'embedding/\*', which matches no .*; expected patterns of deep/bias, deep/k"
+    message = (
+        r"not_decayed: received 'embedding/\*', which matches no .*; expected patterns of deep/bias, deep/k"
+    )
     with pytest.raises(InputError, match=message):
         build(variables=table_and_dense(), not_decayed=("embedding/*",))
 
@@ -201,7 +203,9 @@ def test_muon_decays_what_it_updates_and_what_adamw_does():
 
 
 def test_muon_without_a_matrix_lists_the_names():
-    with pytest.raises(InputError, match=r"optimizer.matrices: received 'up/\*', which matches no .*deep/kernel"):
+    with pytest.raises(
+        InputError, match=r"optimizer.matrices: received 'up/\*', which matches no .*deep/kernel"
+    ):
         build(name="muon", variables=table_and_dense(), matrices=("up/*",))
 
 
