@@ -15,7 +15,6 @@ from pipeline.feed import measure
 from pipeline.feed.measure import (
     Consume,
     Residency,
-    Slowest,
     Speed,
     StageFeed,
     Uncached,
@@ -25,6 +24,7 @@ from pipeline.feed.measure import (
     size_of,
 )
 from pipeline.feed.scaling import LEAST, Bound, Line, Scaling, Slice
+from pipeline.feed.slowest import Slowest
 
 MARGIN = 1.1  # factor on what is needed, because storage and neighbours vary
 

@@ -18,6 +18,7 @@ from pipeline.feed import measure
 from pipeline.feed.certificate import Certificate, Demand, copy_to, measure_certificate
 from pipeline.feed.measure import Uncached
 from pipeline.feed.scaling import Slice
+from pipeline.feed.slowest import slowest_of
 from pipeline.feed.table import advice, files_of
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.experiment import data as data_lib
@@ -82,7 +83,7 @@ def certify(
         )
         if files:  # only those on this host are read outside the pipeline
             show("the slowest picture")
-            slowest = measure.slowest_of(recipe, parts_of(data), cores=certificate.host.cores)
+            slowest = slowest_of(recipe, parts_of(data), cores=certificate.host.cores)
             certificate = dataclasses.replace(certificate, slowest=slowest)
     repeated = data_lib.repetition(args.global_batch, data.rows)
     said = [f"{repeated.capitalize()}."] if repeated else []

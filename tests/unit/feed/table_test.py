@@ -6,8 +6,9 @@ import pytest
 
 from pipeline.feed import table
 from pipeline.feed.certificate import Certificate
-from pipeline.feed.measure import Residency, Slowest
+from pipeline.feed.measure import Residency
 from pipeline.feed.scaling import parse_slices
+from pipeline.feed.slowest import Slowest
 from pipeline.feed.table import Files, advice
 from pipeline.report import terminal
 from tests.unit.feed.examples import DECODE, READ, certificate, line

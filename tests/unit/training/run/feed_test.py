@@ -14,8 +14,9 @@ from pipeline.data.reading import fetch
 from pipeline.data.reading.plan import Mixture, Part, TrainingData
 from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
-from pipeline.feed import measure, scaling
+from pipeline.feed import scaling
 from pipeline.feed.certificate import Certificate
+from pipeline.feed.slowest import slowest_of
 from pipeline.training.run import feed
 from tests.shared.parsed import parsed
 from tests.shared.pictures import encode, noise
@@ -163,7 +164,7 @@ def test_the_picture_with_the_most_bytes_is_prepared_by_itself(tmp_path, config:
     data = of_pictures(tmp_path / "1.0.0", [(8, 8)] * 13 + [(300, 400)] + [(8, 8)] * 10)
     config.image_size, config.global_batch = (8, 8), 16
     recipe = recipe_of(config, data, scaling.HERE)
-    slowest = measure.slowest_of(recipe, [data], cores=3.0)
+    slowest = slowest_of(recipe, [data], cores=3.0)
     assert slowest.place == "p-train.tfrecord-00001-of-00002 record 1 (300 x 400 PNG)"
     assert slowest.one_in == 24
     assert slowest.seconds > 0
@@ -172,4 +173,4 @@ def test_the_picture_with_the_most_bytes_is_prepared_by_itself(tmp_path, config:
 
 def test_a_table_has_no_slowest_picture(dataset: Dataset, config: ConfigDict):
     data = select(dataset, "train")
-    assert measure.slowest_of(recipe_of(config, data, scaling.HERE), [data], cores=3.0) is None
+    assert slowest_of(recipe_of(config, data, scaling.HERE), [data], cores=3.0) is None
