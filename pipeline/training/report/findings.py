@@ -23,6 +23,7 @@ _AFTER_BEST = 2  # evaluations after the best, at the end of a run: one alone ma
 _RISE = 0.01  # as a part of the best loss
 _EXPORTED = "The best step is what is exported"
 _TO_EXPORT = "--config.train.keep_best=val_loss exports the best step"
+_FEWER = "fewer steps (--config.train.steps, or --config.train.patience=10 to stop by itself), "
 _FEW_ROWS = 30  # in validation: the mean loss of fewer is off by a fifth of a row's spread or more
 _EVALUATIONS = 4  # fewer evaluations show no trend
 _LATE = 0.75  # the part of the evaluations after which a gain is a late one
@@ -31,11 +32,13 @@ _LATE_GAIN = 0.1  # as a part of the whole gain
 
 def findings_section(inputs: ReportInputs) -> Section | None:
     """The findings as a list; None where there are none."""
+    train = _config(inputs.run, "train")
+    is_best_kept, stops = bool(train.get("keep_best")), bool(train.get("patience"))
     findings = [
         *_training(inputs),
-        *overfitting(inputs.history, is_best_kept=bool(_config(inputs.run, "train").get("keep_best"))),
+        *overfitting(inputs.history, is_best_kept=is_best_kept, stops_by_itself=stops),
         *improving(inputs.history),
-        *few_validated(inputs.history, is_best_kept=bool(_config(inputs.run, "train").get("keep_best"))),
+        *few_validated(inputs.history, is_best_kept=is_best_kept),
         *late_start(inputs.run),
         *verdict(inputs.evaluation),
         *losses(inputs.baselines),
@@ -104,7 +107,9 @@ def late_start(run: Mapping) -> Iterator[Finding]:
         yield Finding(text=f"{text[0].upper()}{text[1:]}.", advice=f"{WARMUP_ADVICE}.")
 
 
-def overfitting(history: Sequence[Mapping], *, is_best_kept: bool = False) -> Iterator[Finding]:
+def overfitting(
+    history: Sequence[Mapping], *, is_best_kept: bool = False, stops_by_itself: bool = False
+) -> Iterator[Finding]:
     """Says since which step validation got worse while training got better; nothing where it did not happen.
 
     It happened if all evaluations in the second half after the best one, at least two, have a loss more than
@@ -128,8 +133,8 @@ def overfitting(history: Sequence[Mapping], *, is_best_kept: bool = False) -> It
             f"{formats.number(losses[best])}, then {formats.number(losses[-1])}) while training got better "
             f"({formats.number(at_best)}, then {formats.number(at_end)}).",
             advice="The model learns the training examples by heart. "
-            f"{_EXPORTED if is_best_kept else _TO_EXPORT}; fewer steps (--config.train.steps, or "
-            "--config.train.patience=10 to stop by itself), more weight decay or dropout, or more data help.",
+            f"{_EXPORTED if is_best_kept else _TO_EXPORT}; {'' if stops_by_itself else _FEWER}"
+            "more weight decay or dropout, or more data help.",
         )
 
 

@@ -79,6 +79,9 @@ def test_names_the_best_step_and_all_four_losses():
         "(0.7, then 0.3)."
     )
     assert "keep_best=val_loss" in finding.advice
+    (stopped,) = overfitting(lines, is_best_kept=True, stops_by_itself=True)
+    assert "patience" in finding.advice
+    assert "patience" not in stopped.advice
 
 
 @pytest.mark.parametrize(
