@@ -133,13 +133,13 @@ def _refusal(
     error: tf.errors.OpError,
 ) -> str:
     """One line on the first row that is refused, and for a picture on what is wrong with it."""
-    rows = min((len(column) for column in tensors.values() if column.shape.rank), default=0)
+    rows = max((len(column) for column in tensors.values() if column.shape.rank), default=0)
     for row in range(rows):
         try:
             signature(**{name: column[row : row + 1] for name, column in tensors.items()})
         except tf.errors.OpError as of_row:
             return _in_one_line(f"row {row + 1} of the request", of_row.message)
-    return _in_one_line("request", error.message)  # no row by itself, such as columns of different lengths
+    return _in_one_line("request", error.message)  # no row by itself
 
 
 def _in_one_line(where: str, message: str) -> str:

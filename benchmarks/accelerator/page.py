@@ -72,7 +72,7 @@ def _fed(figures: Mapping) -> tuple[bool, list]:
         [
             name,
             formats.count(each["examples_per_s"]),
-            _ms(each["step_ms"]),
+            formats.step_time(each["step_ms"] / 1e3),
             formats.percent(each["input_wait"]),
         ]
         for name, each in (("own input", own), ("kept batches", kept))
@@ -99,10 +99,10 @@ def _bound(forecast: Mapping) -> str:
         return "; ".join(each["verdict"] for each in forecast["stages"] if each["name"] == "time") or "none"
     low, high = forecast["seconds"]
     if low == high:
-        return f"at least {_ms(1e3 * low)}"
+        return f"at least {formats.step_time(low)}"
     known = accelerators.of_target(forecast["target"].partition(":")[0])
     least, most = (formats.percent(known.utilisation(forecast["flops"] / each)) for each in (high, low))
-    return f"{_ms(1e3 * low)} to {_ms(1e3 * high)}, an MFU of {least} to {most}"
+    return f"{formats.step_time(low)} to {formats.step_time(high)}, an MFU of {least} to {most}"
 
 
 def _resume(figures: Mapping) -> tuple[bool, list]:
@@ -160,10 +160,6 @@ def _beside(figures: Mapping) -> tuple[None, list]:
     note = None if figures["torch"] else Note(text="torch was left out: `make peers` installs it.")
     header = ["workload", "who trains", "steps a loop", "an example"]
     return None, [Table(header=header, rows=rows, numbers={2, 3}), note]
-
-
-def _ms(milliseconds: float) -> str:
-    return f"{formats.three_digits(milliseconds)} ms"
 
 
 _PARTS = {

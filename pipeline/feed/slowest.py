@@ -44,8 +44,7 @@ def slowest_of(recipe: Recipe, selections: Sequence[Selection], *, cores: float)
     selection, of_all = selections[part], np.concatenate(sizes)
     by_size = numbers[part][sizes[part].argsort(kind="stable")].tolist()
     typical, payload = (_payload(selection, by_size[at]) for at in (len(by_size) // 2, -1))
-    shard = selection.shards.shard_of_record(by_size[-1])
-    ordinal = by_size[-1] - int(selection.shards.record_starts[shard])
+    shard, ordinal = selection.shards.place_of_record(by_size[-1])
     # The order is kept, so behind it wait what is ready, and the groups of other threads.
     waiting = recipe.rows_read if recipe.cuts_batches(recipe.rows_read) else recipe.batch
     return Slowest(

@@ -55,10 +55,10 @@ def sums(target: Target, *, size: int, operations: int) -> Sums | None:
     if rate is None or chips == 1 or (not target.accelerator.is_tpu and chips > _GPUS):
         return None
     axes = [each for each in target.shape if each > 1]
-    links = sum(2 if is_ring else 1 for is_ring in _rings(target, axes)) or 1
+    rings = _rings(target, axes)
+    links = sum(2 if is_ring else 1 for is_ring in rings) or 1
     hops = sum(
-        2 * (length // 2 if is_ring else length - 1)
-        for length, is_ring in zip(axes, _rings(target, axes), strict=True)
+        2 * (length // 2 if is_ring else length - 1) for length, is_ring in zip(axes, rings, strict=True)
     )
     return Sums(
         bytes=size,

@@ -2,7 +2,8 @@
 
 The first error ends what depends on it. All times are estimates: a band from the roofline (the longer of
 arithmetic and memory traffic at their peaks) to the compiler's own count of cycles, and what the sums over a
-slice's devices add by a model of its links. The first two differ by about two, and none knows the feed.
+slice's devices add by a model of its links. The first two differed by factors of 1.2 to 6
+(docs/preflight.md), and none knows the feed.
 """
 
 import dataclasses

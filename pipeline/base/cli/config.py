@@ -134,10 +134,15 @@ def config_file(path: str) -> str:
     return f"{shipped}{colon}{argument}" if is_named else path
 
 
+def _without_argument(path: str) -> str:
+    """The path of the config file alone, without what stands behind a colon."""
+    return config_file(path).partition(":")[0]
+
+
 @contextlib.contextmanager
 def _importing_beside(path: str) -> Iterator[None]:
     """Lets a config import modules of its own folder; they come last, so that they hide none."""
-    folder = str(pathlib.Path(config_file(path).partition(":")[0]).resolve().parent)
+    folder = str(pathlib.Path(_without_argument(path)).resolve().parent)
     if folder in sys.path:
         yield
         return
@@ -197,7 +202,7 @@ def get_config(path: str) -> ConfigDict:
 def search_of_file(path: str) -> str:
     """The text of `--sweep` that the config file proposes; raises InputError if it proposes none."""
     with _importing_beside(path):
-        proposed = runpy.run_path(config_file(path).partition(":")[0]).get(_SEARCH)
+        proposed = runpy.run_path(_without_argument(path)).get(_SEARCH)
     if not isinstance(proposed, str):
         raise InputError(
             "--sweep=search",
@@ -277,7 +282,7 @@ _MISMATCH = re.compile(
 
 def _frame_in(path: str, error: BaseException) -> traceback.FrameSummary | None:
     """The innermost frame of the config file in an error's traceback; None where it has none."""
-    file = config_file(path).partition(":")[0]
+    file = _without_argument(path)
     frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
     return frames[-1] if frames else None
 

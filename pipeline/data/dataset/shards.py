@@ -346,6 +346,11 @@ class Shards:
     def shard_of_record(self, record: int) -> int:
         return int(np.searchsorted(self.record_starts, record, side="right")) - 1
 
+    def place_of_record(self, record: int) -> tuple[int, int]:
+        """The shard that holds a record, and the record's number in it."""
+        shard = self.shard_of_record(record)
+        return shard, record - int(self.record_starts[shard])
+
     def record_of_row(self, row: int) -> int:
         """The record that holds a row."""
         shard = self.shard_of_row(row)
@@ -353,8 +358,7 @@ class Shards:
 
     def rows_of_record(self, record: int) -> tuple[int, int]:
         """The rows that a record holds, [first, after the last)."""
-        shard = self.shard_of_record(record)
-        ordinal = record - int(self.record_starts[shard])
+        shard, ordinal = self.place_of_record(record)
         first = int(self.row_starts[shard]) + ordinal * self.rows_in_record
         return first, min(first + self.rows_in_record, int(self.row_starts[shard + 1]))
 

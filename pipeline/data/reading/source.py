@@ -294,9 +294,8 @@ class _RecordReader:
         raise AssertionError("unreachable")
 
     def _error(self, number: int, reason: str) -> InputError:
-        shard = self._shards.shard_of_record(number)
+        shard, ordinal = self._shards.place_of_record(number)
         begins, _ = self._places(np.array([number]), np.array([shard]))
-        ordinal = number - int(self._shards.record_starts[shard])
         return _damaged(self._shards.paths[shard], f"record {ordinal:,} at byte {begins[0]:,}: {reason}")
 
 
@@ -355,8 +354,7 @@ class _BlockReader:
         """Checks the blocks that were not checked before; raises InputError where one is damaged."""
         new = records[~self._is_checked[records]]
         for record in np.unique(new).tolist() if len(new) else ():
-            shard = self._shards.shard_of_record(record)
-            ordinal = record - int(self._shards.record_starts[shard])
+            shard, ordinal = self._shards.place_of_record(record)
             begin = ordinal * self._block_bytes
             stored = self._maps(shard).reshape(-1)[begin : begin + self._block_bytes].tobytes()
             if reason := problem(stored, length=self._block_bytes - FRAME_BYTES):

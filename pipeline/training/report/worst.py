@@ -65,9 +65,8 @@ def _sources(final: Selection, positions: np.ndarray) -> list[str]:
     """Where the picture of each position comes from: its raw file, or its record where that is not known."""
     shards, places = final.shards, []
     for number in stored_order(final)(positions).tolist():
-        shard = shards.shard_of_row(number)
-        first = int(shards.record_starts[shard])
-        places.append((shards.names[shard], shards.record_of_row(number) - first))
+        shard, record = shards.place_of_record(shards.record_of_row(number))
+        places.append((shards.names[shard], record))
     return [
         str(raw) if raw else f"{file} record {record:,}"
         for raw, (file, record) in zip(raw_rows(final.dataset, places), places, strict=True)
