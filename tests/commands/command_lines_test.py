@@ -19,6 +19,7 @@ import pytest
 
 from pipeline.base.errors import EXIT_BAD_INPUT
 from tests.house.imports import HOUSE, ROOT
+from tests.shared.matrix import quick_cases
 
 CONFIG = "--config=pipeline/configs/tabular.py"
 
@@ -131,8 +132,8 @@ COMMANDS = {
 Answer = Callable[..., subprocess.CompletedProcess]
 PIPES = ("part.tfrecord", "flags")
 # One of Beam, one that trains and one that waits for data.
-CTRL_C_QUICK = ("beam_jobs.convert", "pipeline.train", "pipeline.index")
-every_command = pytest.mark.parametrize("module", COMMANDS)
+QUICK = ("beam_jobs.convert", "pipeline.train", "pipeline.index")
+every_command = pytest.mark.parametrize("module", quick_cases(COMMANDS, QUICK))
 
 
 def answer(
@@ -202,10 +203,7 @@ def test_a_file_of_flags_that_is_not_there(module: str, warm: Answer):
     assert_one_line(warm(module, "--flagfile=nowhere"), named="'nowhere'")
 
 
-@pytest.mark.parametrize(
-    "module",
-    [pytest.param(each, marks=() if each in CTRL_C_QUICK else pytest.mark.slow) for each in COMMANDS],
-)
+@every_command
 def test_ctrl_c(module: str, pipes: pathlib.Path, without_tensorflow: dict[str, str]):
     arguments = [argument.format(pipes) for argument in COMMANDS[module].reading]
     process = subprocess.Popen(

@@ -27,6 +27,7 @@ from tests.shared.fixtures.raw_data import (
     fruit_pixels,
     people_csv,
 )
+from tests.shared.matrix import quick_cases
 
 Convert = Callable[..., Ended]
 TWO_PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
@@ -66,6 +67,7 @@ def test_tfds_reads_a_table_as_it_was(convert_people: Convert, people: pathlib.P
     assert received == sorted(expected)
 
 
+@pytest.mark.slow
 def test_tfds_reads_images_as_they_were(convert_fruit: Convert, fruit: pathlib.Path):
     assert convert_fruit().code == 0
     read = [row for rows in read_with_tfds(fruit / "out").values() for row in rows]
@@ -74,6 +76,7 @@ def test_tfds_reads_images_as_they_were(convert_fruit: Convert, fruit: pathlib.P
     assert received == {(fruit_pixels(number).tobytes(), number % 2) for number in range(12)}
 
 
+@pytest.mark.slow
 def test_every_other_kind_of_feature_reaches_tfds(tmp_path: pathlib.Path, run_binary: RunBinary):
     features = (
         Tensor(name="matrix", dimensions=(2, 2)),
@@ -275,22 +278,22 @@ def test_an_output_that_exists_is_refused_and_kept(convert_people: Convert, peop
     assert contents(people / "out") == before
 
 
+WRONG_FLAGS = (
+    ("--direct_running_mode=multi_threading", "silently loses records"),
+    ("--spilts=train=1", "Did you mean --splits?"),
+    ("--runner=DataflowRunner", "received no --project, --region, --temp_location"),
+    ("--splits=train=0.5", "--splits: received train=0.5"),
+    ("--format=xml", "received xml; expected one of csv"),
+    ("--runner=Imaginary", "--runner: received Imaginary"),
+    ("--delimiter=;;", "--delimiter: received"),
+    ("--output=nowhere://bucket/out", "expected a local path, or a location that Beam reaches"),
+    ("--json=nowhere/summary.json", "--json=nowhere/summary.json: received a directory that does not exist"),
+)
+
+
 @pytest.mark.parametrize(
     ("flag", "message"),
-    [
-        ("--direct_running_mode=multi_threading", "silently loses records"),
-        ("--spilts=train=1", "Did you mean --splits?"),
-        ("--splits=train=0.5", "--splits: received train=0.5"),
-        ("--format=xml", "received xml; expected one of csv"),
-        ("--runner=Imaginary", "--runner: received Imaginary"),
-        ("--runner=DataflowRunner", "received no --project, --region, --temp_location"),
-        ("--delimiter=;;", "--delimiter: received"),
-        ("--output=nowhere://bucket/out", "expected a local path, or a location that Beam reaches"),
-        (
-            "--json=nowhere/summary.json",
-            "--json=nowhere/summary.json: received a directory that does not exist",
-        ),
-    ],
+    quick_cases(WRONG_FLAGS, WRONG_FLAGS[:3]),
 )
 def test_wrong_flags_are_refused(convert_people: Convert, people: pathlib.Path, flag: str, message: str):
     assert_refused(convert_people(flag), people, message)

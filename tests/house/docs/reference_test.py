@@ -4,7 +4,6 @@ import pathlib
 import random
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -26,8 +25,8 @@ _FIRST_CELL = re.compile(r"^\| (`+) ?(.*?) ?\1 \|", re.MULTILINE)
 _RECEIVED = re.compile(r"\breceived=f?\"([^\"{}\\]{8,})[\"{]")
 
 
-def test_no_page_is_stale():
-    command = [sys.executable, "-m", "tests.house.docs.reference", "--check"]
+def test_no_page_is_stale(warm_python: pathlib.Path):
+    command = [warm_python, "-m", "tests.house.docs.reference", "--check"]
     result = subprocess.run(command, cwd=documents.ROOT, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (0, ""), result.stderr
 
