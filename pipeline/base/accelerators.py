@@ -20,7 +20,7 @@ class Accelerator:
         program.
       gb_per_s: speed of the memory, in 10⁹ bytes.
       source: document and its date.
-      target: what `pipeline.preflight --target` calls it; empty: it takes none such.
+      target: what `pipeline.preflight --target` calls it; empty: preflight does not know it.
       has_bfloat16: whether it computes bfloat16.
       clock_ghz: clock of its matrix units, which turns a compiler's cycles into seconds: the peak divided by
         their multiply-adds a cycle. None: not known.

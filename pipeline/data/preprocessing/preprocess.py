@@ -72,7 +72,7 @@ class CategoryInput:
 class SequenceInput:
     """`transform`: a feature [batch, …] → ids, int32 [batch, length], each below `size`; 0 is padding.
 
-    `parts`: numbers of columns, where ids of several kinds stand side by side; else none.
+    `parts`: how many columns each kind of ids has, if there are several kinds side by side; else empty.
     """
 
     feature: str

@@ -207,7 +207,7 @@ def _compare(
     *,
     prior: float | np.ndarray,
 ) -> Sequence[MetricResult]:
-    """The gate's metrics of the network and of an answer (None: the prior's), and their difference."""
+    """The gate's metrics of the network and of a baseline, and their difference; `answer` None: the prior."""
     ready = prepare(
         Scored(
             task=subject.label.task,

@@ -294,7 +294,8 @@ def check_keys(config: Values) -> None:
                 raise _error(f"{prefix}{name}", "nothing", "a value", begin)
 
 
-OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "adagrad", "muon")  # others are named as code
+# optimizer.py makes these; others are named as code.
+OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "adagrad", "muon")
 SPARSE = ("auto", "always", "never")
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
 _MOST_EXAMPLES = 2**31 - 1  # in a batch, whose examples are counted in int32

@@ -27,8 +27,8 @@ _TRY = (
 )
 _ADVICE = {  # for the first of these that the network loses to
     "prior": f"The network has learned nothing that helps. {_TRY}",
-    "linear": f"The network has learned less than sums of its inputs tell. {_TRY} If it stays so, take the "
-    "linear model.",
+    "linear": f"The network has learned less than a linear model of its inputs. {_TRY} If it stays so, take "
+    "the linear model.",
     "boosting": f"Trees find more in these columns. {_TRY} If it stays so, take the trees.",
 }
 

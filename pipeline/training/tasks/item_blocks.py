@@ -94,8 +94,8 @@ def _over_blocks(
 ) -> _Found:
     """Returns `start` after `add(found, ids [1, n], scores [batch, n])` of one block after the other.
 
-    All blocks have one size, which compilers want: the last one begins earlier, and what it has again scores
-    -infinity, as item `_AGAIN`.
+    All blocks have one size, which compilers want. So the last one begins earlier; the items that it repeats
+    score -infinity, and have the id `_AGAIN`.
     """
     size = min(block, scores.items)
     blocks = -(-scores.items // size)
