@@ -50,7 +50,7 @@ class Accelerator:
         return self.name.startswith("TPU")
 
     def utilisation(self, flops_per_s: float, *, devices: int = 1) -> float:
-        """The share of the peak of so many devices (MFU), of operations a second over all of them."""
+        """The MFU: operations a second of all devices together, as a share of their peak."""
         return flops_per_s / (1e12 * self.teraflops * devices)
 
 

@@ -29,7 +29,7 @@ _TRIED = 3  # examples on which each loss is tried
 
 
 def _refuse_arguments(options: Mapping[str, object]) -> None:
-    """Raises InputError for arguments of no loss: they would change nothing."""
+    """Raises InputError for arguments if no loss is named: they would change nothing."""
     for key, value in options.items():
         raise InputError(
             f"--config.loss.{key}",

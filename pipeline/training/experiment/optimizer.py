@@ -426,5 +426,5 @@ class Muon(keras.optimizers.Muon):
         return id(variable) not in self._matrices
 
     def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
-        """One decay for all variables; Keras's reads another one for those of AdamW."""
+        """Applies one decay to all variables; Keras has another one for those that AdamW updates."""
         keras.optimizers.Optimizer._apply_weight_decay(self, variables)

@@ -93,7 +93,7 @@ def _next(labels: tf.Tensor) -> tf.Tensor:
 
 
 class _TokenLosses:
-    """Adds up the losses of tokens, and how many were the most probable ones; each weighs as its row does."""
+    """Adds up the losses of tokens, and counts those that were the most probable, at their rows' weights."""
 
     def __init__(self, *, is_of_bytes: bool) -> None:
         self._is_of_bytes = is_of_bytes
