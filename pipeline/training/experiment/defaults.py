@@ -32,7 +32,7 @@ help where rows are few; docs/measurements.md has the tables.
 A patience of 10 lost no best checkpoint of seven full runs, whose stop was computed from their history (wine,
 breast cancer, diabetes, 600 rows of Adult, 900 of California, 3,000 of rt_polarity, 1,412 digits as
 pictures): two of them end at half of their evaluations, the others at the last ones. With 8 none was lost
-either. With 5 the best loss of the digits is 2.6 times what it was, and with 3 that of the cancer 4.4 times.
+either. With 5 the best loss of the digits is 2.6 times as high, and with 3 that of breast cancer 4.4 times.
 
 The cost of a convolution grows with the pixels: a stem that halves 28x28 pixels saves most of it.
 """
