@@ -45,7 +45,7 @@ Transform = Callable[..., tf.Tensor]
 class NumericInput:
     """`transform`: the features, each [batch, …] → float32 [batch, width], NaN and infinities as they are.
 
-    `boundaries` are quantiles of each column, ascending, as it gives them; none: they are not known.
+    `boundaries` are quantiles of each column of `transform`, ascending; none: they are not known.
     """
 
     features: tuple[str, ...]
