@@ -578,7 +578,7 @@ def most_rows(columns: int, max_rows: int) -> int:
 def _first_rows(
     batches: Iterable[RawRows], *, max_rows: int, input_splits: int
 ) -> Iterator[tuple[RawRows, int]]:
-    """The batches of an input split, until its share of the rows is reached; each with how many were cut off."""
+    """The batches of an input split up to its share of the rows; each with how many rows were cut off."""
     seen = 0
     for raw in batches:
         left = -(-most_rows(raw.columns.num_columns, max_rows) // input_splits) - seen
