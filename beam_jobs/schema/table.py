@@ -47,9 +47,10 @@ def propose(
     all columns. In the same form `date_format` and `first_year` say how dates are written (see `Datetime`),
     and `list_delimiter` says what stands between the values of lists.
 
-    Raises InputError if `label`, `group` or an ignored column is not there, or `label` does not suit the
-    task.
+    Raises InputError if there are no rows, `label`, `group` or an ignored column is not there, or `label` does
+    not suit the task.
     """
+    _check_has_rows(profiles)
     names = _label_columns(profiles, label)
     task = _task_with_group(task, group)
     _check_names(profiles, [*ignore, *names, *([group] if group else [])])
@@ -181,12 +182,22 @@ def _with_names(features: Sequence[Feature]) -> list[Feature]:
     ]
 
 
+def _check_has_rows(profiles: Sequence[ColumnProfile]) -> None:
+    if not any(profile.rows or profile.lengths for profile in profiles):
+        raise InputError(
+            "--input",
+            received="0 rows",
+            expected="at least one",
+            action="Check how the files were written.",
+        )
+
+
 def _check_not_empty(features: Sequence[Feature], ignored: Mapping[str, str]) -> None:
     if not features:
         reasons = "; ".join(f"'{column}': {reason}" for column, reason in ignored.items())
         raise InputError(
             "columns of the input",
-            received=f"none that could be a feature ({reasons or 'no rows'})",
+            received=f"none that could be a feature ({reasons})",
             expected="at least one",
             action="Check the file; or write the schema by hand.",
         )

@@ -91,8 +91,9 @@ def _tpu(generation: str, pattern: str, teraflops: float, memory_gib: float, gb_
 # page of the v4 gives 1.1 PB/s for the sums of 4,096 chips: 45 GB/s for each of 6 links. "How To Scale Your
 # Model" (Google DeepMind, 2025, part 2) has the same numbers. NVIDIA's data sheets give both ways together:
 # half of 300 (V100), 600 (A100), 900 (H100 and H200 SXM) and 1,800 GB/s (B200).
+# A B200 has 192 GB, of which machines of eight give a program 180 (NVIDIA, DGX B200 data sheet: 1,440 GB).
 ACCELERATORS = (
-    _nvidia("B200", "B200", "B200 2025", 2250, 192, 7700, target="b200", link_gb_per_s=900),
+    _nvidia("B200", "B200", "B200 2025", 2250, 180, 7700, target="b200", link_gb_per_s=900),
     _nvidia("H200 NVL", "H200 NVL", "H200 2024", 835, 141, 4800),
     _nvidia("H200 SXM", "H200", "H200 2024", 989, 141, 4800, target="h200", link_gb_per_s=450),
     _nvidia("H100 PCIe", "H100 PCIe", "H100 2023", 756, 80, 2000),
@@ -117,8 +118,8 @@ ACCELERATORS = (
     _tpu("v5e", r"^v5(e|litepod)-|^TPU v5(e| lite)$", 197, 15.75, 819, clock_ghz=1.5, link_gb_per_s=50),
     _tpu("v5p", r"^v5p-|^TPU v5p?$", 459, 95.74, 2765, clock_ghz=1.75, axes=3, link_gb_per_s=100),
     _tpu("v6e", r"^v6e-|^TPU v6(e| lite)$", 918, 31.25, 1638, clock_ghz=1.75, lanes=256, link_gb_per_s=100),
-    # A chip is two devices: 2,307 TFLOP/s, 192 GB and 7,400 GB/s together.
-    _tpu("tpu7x", r"^(tpu)?7x", 1153.5, 94.75, 3700, lanes=256, devices_a_chip=2, axes=3, link_gb_per_s=100),
+    # A chip is two devices: 2,307 TFLOP/s, 192 GiB and 7,380 GB/s together.
+    _tpu("tpu7x", r"^(tpu)?7x", 1153.5, 94.75, 3690, lanes=256, devices_a_chip=2, axes=3, link_gb_per_s=100),
 )
 
 

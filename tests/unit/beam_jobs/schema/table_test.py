@@ -48,6 +48,12 @@ def test_other_integers_are_numbers(values: list[int]):
     assert propose_feature(profile(*values, "")) == Numeric(name="c", missing="mark")
 
 
+@pytest.mark.parametrize("columns", [[], [ColumnProfile(name="a", counts={})]])
+def test_data_without_rows_are_named_as_such(columns: list[ColumnProfile]):
+    with pytest.raises(InputError, match="--input: received 0 rows"):
+        propose(columns, name="t", label="a")
+
+
 def test_labels_of_several_columns_are_numbers_or_classes_of_one_row():
     columns = [profile("1.5", "2.5", "3.5", name=name) for name in ("x", "a", "b")]
     columns += [profile(0, 1, 1, name=name) for name in ("c", "d")]
