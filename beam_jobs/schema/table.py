@@ -47,8 +47,8 @@ def propose(
     all columns. In the same form `date_format` and `first_year` say how dates are written (see `Datetime`),
     and `list_delimiter` says what stands between the values of lists.
 
-    Raises InputError if there are no rows, `label`, `group` or an ignored column is not there, or `label` does
-    not suit the task.
+    Raises InputError if there are no rows, `label`, `group` or an ignored column is not there, or `label`
+    does not suit the task.
     """
     _check_has_rows(profiles)
     names = _label_columns(profiles, label)
