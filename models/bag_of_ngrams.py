@@ -34,7 +34,7 @@ def bag_of_ngrams(
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
       outputs: numbers predicted for each example.
-      parts: numbers of columns of the kinds of ids in a sequence, by its name: words, runs of characters.
+      parts: how many columns each kind of ids (words, runs of characters) has, for each sequence by name.
         A kind's ids together weigh the same, however many they are; a sequence without parts is one kind.
       dropout: fraction of the ids that training leaves out.
 

@@ -43,7 +43,7 @@ class OffsetEmbedding(keras.layers.Layer):
 
 
 def _rows(table: object, ids: keras.KerasTensor) -> keras.KerasTensor:
-    # Where Keras computes without state, it has a tensor here. A variable has a copy on each replica, and
-    # only a copy can be read by rows (TensorFlow 2.21).
+    # Where Keras computes without state, `table` is a tensor. Else it is a variable with a copy on each
+    # replica, and only a copy can be read by rows (TensorFlow 2.21).
     copy = table._get() if hasattr(table, "_get") else table
     return copy.sparse_read(ids) if hasattr(copy, "sparse_read") else keras.ops.take(table, ids, axis=0)

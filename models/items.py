@@ -18,9 +18,9 @@ NO_ITEM = 2  # ids of a list of items: 0 is none, 1 an unknown one, then come th
 class Items(keras.layers.Layer):
     """Query vectors, float [batch, size] → scores of all items, float32 [batch, items].
 
-    A score is query · vector + bias of the item. With a `temperature`, it is their cosine by the temperature,
-    + bias. With `lookup=True` the layer takes lists of items, int32 [batch, length], and gives their vectors,
-    float32 [batch, length, size]: those of ids below `NO_ITEM` are 0.
+    A score is query · vector + bias of the item. With a `temperature`, it is their cosine divided by the
+    temperature, + bias. With `lookup=True` the layer takes lists of items, int32 [batch, length],
+    and gives their vectors, float32 [batch, length, size], which are 0 for ids below `NO_ITEM`.
 
     Attributes:
       items: how many there are; `size`: numbers of a vector.

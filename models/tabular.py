@@ -152,7 +152,8 @@ def tabular(
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
       outputs: numbers predicted for each example.
-      parts: numbers of columns of the kinds of ids in a sequence, by its name: words count, others do not.
+      parts: how many columns each kind of ids has, for each sequence by name. Only the first kind, words, is
+        used.
       boundaries: quantiles of each number, ascending, of which bins are made; none: no number has bins.
       bin_columns: categorical columns whose ids are bins of a number; those of many ids are left out.
       bins: bins of a number, at most; 0: numbers are features as they are.
@@ -175,7 +176,7 @@ def tabular(
     if numeric:
         numbers = keras.Input((numeric,), dtype="float32", name="numeric")
         inputs.append(numbers)
-        # float32: bfloat16 keeps 8 bits of a number, and so not which of 48 bins it falls into.
+        # In float32, because bfloat16 keeps 8 bits of a number: too few to tell which of 48 bins it is in.
         cuts = boundaries or ((),) * numeric
         pieces = PiecewiseLinear(cuts, bins=bins, size=embedding, dtype="float32", name="numbers")
         features.append(pieces(numbers) if bins else numbers)

@@ -16,7 +16,7 @@ import keras
 from keras import ops
 
 SEGMENTS = "segments"  # the input that numbers the documents of a row
-FAR = -3e4  # added to scores of what is not to be seen: e to it is 0, and float16 holds it
+FAR = -3e4  # added to the score of a token that must not be seen: its exp is 0, and float16 holds it
 _ROTARY_BASE = 10_000.0
 
 
@@ -86,7 +86,7 @@ def transformer(
             name=f"block_{number}",
         )(x, *seen)
     x = keras.layers.RMSNormalization(name="norm")(x)
-    # The cast changes nothing but what Keras (3.15) says of the dtype before it computes: that of the policy.
+    # The logits are float32 already. Without the cast Keras (3.15) would declare the dtype of the policy.
     logits = ops.cast(embedding(x, reverse=True), "float32")[..., 1:]  # id 0 is never predicted
     return keras.Model(inputs, logits, name="transformer")
 
@@ -94,8 +94,8 @@ def transformer(
 class Seen(NamedTuple):
     """What each token sees of its row, and where it stands.
 
-    `cos`, `sin`: those of its rotary angles, float32 [batch, length, 1, head size / 2]; `bias`: float32
-    [batch, length, length], 0 where a token sees another one, and `FAR` where it does not.
+    `cos`, `sin`: cosines and sines of its rotary angles, float32 [batch, length, 1, head size / 2]; `bias`:
+    float32 [batch, length, length], 0 where a token sees another one, and `FAR` where it does not.
     """
 
     cos: keras.KerasTensor

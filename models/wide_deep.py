@@ -32,7 +32,8 @@ def wide_deep(
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
       outputs: numbers predicted for each example.
-      parts: numbers of columns of the kinds of ids in a sequence, by its name: words count, others do not.
+      parts: how many columns each kind of ids has, for each sequence by name. Only the first kind, words, is
+        used.
       embedding: size of a category's or word's embedding.
       frequencies: periodic features of each number in the deep part; 0: the numbers alone.
       hidden: units of each hidden layer of the deep part.

@@ -2,8 +2,9 @@
 
 Every folder is a room: data/ reads datasets, feed/ certifies the input, training/ trains, exporting/ saves a
 model, serving/ checks it, gate/ compares models, publishing/ serves versions, retraining/ does all of it on a
-schedule, report/ renders, configs/ holds one experiment a file. All may import base/. A command may import
-any room, no room a command. Start with train.py.
+schedule, report/ renders, configs/ holds one experiment a file. forecast/ is what preflight.py runs,
+generation/ what generate.py runs. All may import base/. A command may import any room, no room a command.
+Start with train.py.
 """
 
 import importlib.util
@@ -14,7 +15,7 @@ import sys
 _MODELS = "models"
 _ROOM = pathlib.Path(__file__).parents[1] / _MODELS
 if _MODELS not in sys.modules and _ROOM.is_dir():
-    # A folder or file `models` where a command starts, which is a user's own, would be found before ours. So
+    # A command may start where a user has a folder or file `models`, which Python would find before ours. So
     # we load ours by its path; what is in their folder is found beside it.
     _SPEC = importlib.util.spec_from_file_location(
         _MODELS,

@@ -5,8 +5,8 @@ r"""Continues text with a language model of a run or an export, one token after 
 
 The text is the same for the same seed, prompt and place of the prompt among --prompts. A token costs the same
 however long the text is: for models/transformer.py, keys and values of the tokens before are kept; any other
-model computes a whole row for each token. A row has the --sequence_length of the training data. What is
-farther back does not count.
+model computes a whole row for each token. A row has the --sequence_length of the training data. The model
+does not see what is farther back.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run

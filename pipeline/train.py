@@ -307,8 +307,8 @@ def _config_of(dataset: Dataset, point: grid.Point) -> config_lib.Values:
 def _rate_scaling(values: base.Config, dataset: Dataset) -> RateScaling:
     """How the learning rate of these values follows from their batch and that of the config file.
 
-    If the file leaves the batch to the rules, they choose it for the rows of `values`. If the command line
-    names none either, both batches are the same.
+    If the file names no batch, its batch is the one that the rules choose for the data of `values`. If the
+    command line names none either, both batches are the same.
     """
     if _LR_SCALING.value != config_lib.LINEAR:
         return RateScaling()

@@ -63,7 +63,7 @@ def has_image_header(data: bytes) -> bool:
 
 
 def plain_jpeg_size(data: bytes, *, max_pixels: int) -> _Size | None:
-    """Returns (width, height) of a plain JPEG without fault of at most `max_pixels`; else None."""
+    """Returns (width, height) of a plain JPEG that is sound and not larger than `max_pixels`; else None."""
     frame = _frame(data)
     max_pixels = min(max_pixels, PIL.Image.MAX_IMAGE_PIXELS)
     if frame is None or not frame.is_plain(max_pixels) or not _is_last(frame.scan, data):

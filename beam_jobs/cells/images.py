@@ -26,8 +26,8 @@ from pipeline.data.schema.feature_types import Image
 # One of the two is set.
 ARROW_TYPE = pa.struct([("path", pa.string()), ("data", pa.large_binary())])
 
-# Formats that Pillow reads, usual ones first; without EPS, for which it runs Ghostscript, and formats of
-# measurements.
+# Formats that Pillow reads, usual ones first. EPS is not among them, because Pillow runs Ghostscript for it;
+# nor are formats of measurements.
 _READABLE = (
     *("PNG", "JPEG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "AVIF", "JPEG2000", "ICO", "ICNS", "DIB"),
     *("QOI", "TGA", "PCX", "DCX", "SGI", "SUN", "PSD", "DDS", "MSP", "XBM", "XPM"),

@@ -236,7 +236,7 @@ _BY_TYPE = FeatureTypeTable(
 # Columns of each row's order hash and origin. A feature's name is an identifier, so no name collides.
 ORDER_COLUMN = ""
 ORIGIN_COLUMN = "(origin)"
-# Where rows are in groups: the group's key, binary, and a hash of the row, uint64, by which its rows stand.
+# Where rows are in groups: the group's key, binary, and a hash of the row, uint64, which orders the group.
 GROUP_COLUMN, ROW_COLUMN = "(group)", "(row)"
 
 

@@ -193,7 +193,7 @@ def _rounded(
         lost = f"stores the numbers to {error:.2g} of their standard deviation {numeric.std:.3g}, as"
         lost += f" their mean is {numeric.mean:.6g}"
     else:
-        lost = f"tells none of {measured.present:,} numbers apart, if they differ: each is {numeric.mean:.6g}"
+        lost = f"stores {measured.present:,} numbers, which may differ, as one: {numeric.mean:.6g}"
     yield from policy.above_limit(
         "rounding",
         error,

@@ -146,8 +146,8 @@ def _counted(published: Published, split: str) -> str:
 
 def _no_rows(split: str) -> str:
     return (
-        f"warning: split '{split}' has no rows. Few rows may all fall to the others, and so may packed "
-        "texts, 64 rows of which stay together: give it an input of its own, "
+        f"warning: split '{split}' has no rows. Few rows may all fall to the other splits; of packed texts, "
+        "64 rows stay together. Give it an input of its own, "
         f"--input={split}=PATH, or set --splits."
     )
 

@@ -70,7 +70,7 @@ def claimed(output: str) -> Iterator[RemoteDestination]:
 def _make_marked(directory: str, *, mark: str) -> None:
     """Makes `directory` exist, even on stores where directories are only parts of names.
 
-    The mark is the first file: only it tells the others from somebody else's.
+    The mark is written first: without it, nobody could tell that the other files are ours.
     """
     has_directories = FileSystems.get_filesystem(directory).has_dirs()
     if has_directories:

@@ -95,9 +95,7 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
 
 
 def _as_good(fits: Sequence[_Fit]) -> Iterator[str]:
-    """Yields the formats that read as many values as the best one, which is the first, but give other
-    dates.
-    """
+    """Yields the first format, which is the best, and those that read as many values but give other dates."""
     seen = [fits[0]]
     for fit in fits[1:]:
         is_new = not any(np.array_equal(fit.moments, other.moments) for other in seen)

@@ -80,8 +80,8 @@ def common_fields(profile: ColumnProfile) -> dict:
 def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
     """Proposes categories for the ids of something, for codes by their name, and for two values.
 
-    All others are numbers. A model gets those as such, and each that comes often also as a bin of its own: so
-    it learns what 4 cylinders are, and that 6 are between 4 and 8, which a category would not say.
+    All others are numbers. A model gets them as numbers, and a number that comes often also has a bin of its
+    own. So it learns what 4 cylinders are, and also that 6 are between 4 and 8: categories have no order.
     """
     if not profile.are_whole_numbers:
         return None

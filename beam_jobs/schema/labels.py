@@ -384,7 +384,7 @@ _FEWEST = 50  # rows with a label; fewer say nothing
 _BINS, _IN_BIN = 256, 20  # bins of numbers, at most, and rows in each, at least
 _GROUP = 5  # rows with one value, at least; smaller groups do not count
 _PREDICTED = 0.99  # share of the rows whose class one column tells
-_RANKED = 0.95  # ROC AUC of one column alone; of real features few have more
+_RANKED = 0.95  # ROC AUC of one column alone; few real features have more
 _NAMED = 3  # columns that are named, at most
 _SAME = 0.9999  # correlation from which a number is the label in another unit
 
@@ -462,8 +462,8 @@ def _share_predicted(groups: np.ndarray, y: np.ndarray, base: float) -> float:
 
 
 def _ranking(column: pa.Array, groups: np.ndarray, y: np.ndarray) -> float:
-    """ROC AUC of the class, 0 or 1, by one column: the higher one of its numbers in either direction, and of
-    the rates of its groups, which every other row gives for the rest.
+    """The best ROC AUC of one column for the class, 0 or 1: by its numbers, ascending or descending, or by
+    the rates of its groups. Every other row gives the rates, and the rest are scored.
     """
     rest, scored = slice(0, None, 2), slice(1, None, 2)
     ones, rows = (np.bincount(groups[rest], weights, groups.max() + 1) for weights in (y[rest], None))
@@ -477,7 +477,7 @@ def _ranking(column: pa.Array, groups: np.ndarray, y: np.ndarray) -> float:
 
 
 def _auc(scores: np.ndarray, y: np.ndarray) -> float:
-    """The share of pairs of both classes in which class 1 has the higher score, ties as half; 0.5 without."""
+    """The share of pairs of both classes in which class 1 scores higher, ties as half; 0.5 without pairs."""
     _, order = np.unique(scores, return_inverse=True)
     size = order.max(initial=0) + 1
     negatives, positives = (np.bincount(order[y == each], minlength=size) for each in (0, 1))

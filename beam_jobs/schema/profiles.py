@@ -189,7 +189,7 @@ IN_NUMBERS = frozenset(
 )
 TELLS_APART = 0.95  # as many different values for each row: an id, of which some rows may repeat
 _COMPARED = 20_000_000  # cells of the rows that are compared with each other: some seconds
-_WRITTEN = 4  # times that equal rows are written by mistake, on average; more have another cause
+_WRITTEN = 4  # copies of a row that a mistake may write, on average; more have another cause
 _SHOWN = 40  # characters of a value that are shown
 # A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
 _WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
@@ -301,7 +301,7 @@ class ColumnProfile:
 
     @functools.cached_property
     def numbers(self) -> Sequence[float] | None:
-        """The distinct values as numbers; None if one is no number or a code (`007`), or all are (`3e4`)."""
+        """The distinct values as numbers; None if one is no number, as `007`, or all are like `3e4`."""
         if not self.values or not all(map(is_number, self.values)):
             return None
         if len(self.with_e) == len(self.values):
@@ -483,8 +483,8 @@ class _SeenRows:
 
 
 def _repeated_remarks(seen: _SeenRows, profiles: Sequence[ColumnProfile], rows: int) -> Iterator[str]:
-    """Yields a remark on equal rows, if a column tells nearly all rows apart; else chance makes them."""
-    # Files that were written twice halve the different values, too.
+    """Yields a remark on equal rows if a column tells nearly all rows apart; else they are chance."""
+    # If files were written twice, even such a column has half as many different values.
     least = max(TELLS_APART * (rows - seen.repeated), rows / _WRITTEN)
     telling = [each for each in profiles if each.distinct >= least]
     if seen.repeated and telling:
@@ -578,9 +578,7 @@ def most_rows(columns: int, max_rows: int) -> int:
 def _first_rows(
     batches: Iterable[RawRows], *, max_rows: int, input_splits: int
 ) -> Iterator[tuple[RawRows, int]]:
-    """The batches of an input split up to its share of the rows; each with the number of its rows beyond
-    that.
-    """
+    """The batches of an input split up to its share of the rows; each with how many rows were cut off."""
     seen = 0
     for raw in batches:
         left = -(-most_rows(raw.columns.num_columns, max_rows) // input_splits) - seen

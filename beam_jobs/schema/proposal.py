@@ -101,8 +101,8 @@ def _dated_folders(input_splits: Sequence[InputSplit], schema: Schema) -> Iterat
     for feature in schema.of_type(Datetime):
         if feature.source_column in in_names:
             yield (
-                f"'{feature.source_column}' is a date in the names of folders. A model that is retrained as "
-                f"folders come has never seen that of the next one. To leave it out: "
+                f"'{feature.source_column}' is a date in the names of folders. If a model is retrained as "
+                f"folders arrive, it has never seen the date of the next folder. To leave it out: "
                 f"{leaving_out(feature.source_column)}."
             )
 

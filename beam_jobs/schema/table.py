@@ -43,12 +43,12 @@ def propose(
     `label` may name several columns, with commas between them: they are predicted together. `group` names the
     column by which rows are ranked together.
 
-    `missing` and `not_missing` say of values what they are, as `COLUMN=VALUE` or `VALUE` in all columns.
-    `date_format` and `first_year` say so of how dates are written: see `Datetime`; `list_delimiter` of what
-    stands between the values of lists.
+    `missing` and `not_missing` name values that are missing, or are not, as `COLUMN=VALUE` or as `VALUE` in
+    all columns. In the same form `date_format` and `first_year` say how dates are written (see `Datetime`),
+    and `list_delimiter` says what stands between the values of lists.
 
-    Raises InputError if there are no rows, `label`, `group` or an ignored column is not there, or `label` does
-    not suit the task.
+    Raises InputError if there are no rows, `label`, `group` or an ignored column is not there, or `label`
+    does not suit the task.
     """
     _check_has_rows(profiles)
     names = _label_columns(profiles, label)

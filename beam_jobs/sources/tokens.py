@@ -271,8 +271,8 @@ def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
 class _Waiting:
     """Documents that wait for the rows of their pack; the last one may be `open`: more of it follows.
 
-    `places` holds the file and row of each document; `pack` is the id of a pack that has rows already, which
-    the first document `continues`.
+    `places` holds the file and row of each document. `pack` is the id of their pack; if the pack has rows
+    already, the first document `continues` it.
     """
 
     def __init__(

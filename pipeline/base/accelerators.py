@@ -20,7 +20,7 @@ class Accelerator:
         program.
       gb_per_s: speed of the memory, in 10⁹ bytes.
       source: document and its date.
-      target: what `pipeline.preflight --target` calls it; empty: it takes none such.
+      target: what `pipeline.preflight --target` calls it; empty: preflight does not know it.
       has_bfloat16: whether it computes bfloat16.
       clock_ghz: clock of its matrix units, which turns a compiler's cycles into seconds: the peak divided by
         their multiply-adds a cycle. None: not known.
@@ -50,7 +50,7 @@ class Accelerator:
         return self.name.startswith("TPU")
 
     def utilisation(self, flops_per_s: float, *, devices: int = 1) -> float:
-        """The share of the peak of so many devices (MFU), of operations a second over all of them."""
+        """The MFU: operations a second of all devices together, as a share of their peak."""
         return flops_per_s / (1e12 * self.teraflops * devices)
 
 

@@ -28,7 +28,7 @@ from pipeline.feed.slowest import Slowest
 
 MARGIN = 1.1  # factor on what is needed, because storage and neighbours vary
 
-# Share of the rate from memory; above it, reading from the disk takes the cores as reading does.
+# Reading uncached files is costly if its rate is below this share of the rate from memory.
 _COSTLY = 0.5
 _SHARED_CORES = 0.25  # cores that other processes take; from there on, they disturb the measurement
 

@@ -82,7 +82,7 @@ def _picture(payload: bytes, selection: Selection) -> str:
 
 
 def _seconds_of(recipe: Recipe, payload: bytes, *, typical: bytes) -> float:
-    """The time to prepare a record, in a group of the least size: two, where pictures are mixed in pairs.
+    """The time to prepare a record in the smallest group: two records where pictures are mixed, else one.
 
     Args:
       typical: another record, which is prepared first: the first call builds the graph.

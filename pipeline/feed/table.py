@@ -175,9 +175,9 @@ def _why_no_cores(certificate: Certificate) -> str:
         return f"no number of cores is enough, because of {names}"
     names = " and ".join(line.name for line in certificate.stuck or certificate.unsure)
     why = (
-        f"{names} waits for something else than a core"
+        f"{names} waits for something other than a core"
         if certificate.stuck
-        else f"more calls of {names} may run at once than these cores have shown"
+        else f"more calls of {names} may run at once than could run on these cores"
     )
     return f"how many cores are enough is not known, because {why}"
 

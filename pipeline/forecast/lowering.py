@@ -103,7 +103,7 @@ class Weighed:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Program:
-    """A serialised HloModuleProto, and findings on operations that cost more than one sees."""
+    """A serialised HloModuleProto, and findings on operations that cost more than it seems."""
 
     content: bytes
     findings: tuple[Finding, ...]

@@ -98,7 +98,7 @@ def planned(
     certificate: Certificate | None,
     prices: Prices | None,
 ) -> list[Planned]:
-    """The runs of those forecasts against which nothing speaks.
+    """The runs of the forecasts that found no obstacle.
 
     Args:
       rows: rows of an epoch.

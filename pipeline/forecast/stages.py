@@ -209,8 +209,9 @@ def _no_answer(examples: int, found: Compiled) -> InputError:
 def largest_batch(first: int, share: Callable[[int], float], *, empty: float = 0.0) -> int:
     """The largest batch of a device that fits, where one step more does not; 0 if not even 8 do.
 
-    Memory grows nearly in a line with the batch. So two guesses follow that line, then comes the batch beside
-    the last guess, and, if that was no end, the middle of what is left; and so on. A step is a multiple of 8,
+    Memory grows nearly in a line with the batch. So the first two guesses follow that line. The third is the
+    batch one step beside the second; if the end is not there, the fourth is the middle of what is left. Then
+    this begins again. A step is a multiple of 8,
     and at most a sixteenth of the batch.
 
     Args:
@@ -287,15 +288,15 @@ def _sums(compiled: Compiled, target: Target) -> Sums | None:
     """The sums of a compiled step; None where there are none, or their time is not known."""
     if compiled.verdict != FITS or not compiled.collectives:
         return None
-    # The engine asks for sums alone: whatever else the compiler makes of them sends no more.
+    # The engine asks only for sums. The compiler may turn them into other operations, which send no more.
     size = sum(compiled.collectives.values())
     return links.sums(target, size=size, operations=compiled.collective_operations)
 
 
 def with_sums(band: Band, sums: Sums) -> Band:
-    """The band of a step with sums: they hide behind its work, or all of them come on top.
+    """Adds the sums over devices to a step's band: at best its work hides them, at worst it waits for all.
 
-    Where only the least time is known, it stays the only one.
+    Where only the least time is known, the result too is only a least time.
     """
     low = max(band.low, sums.transfer)
     return Band(low=low, high=low if band.low == band.high else band.high + sums.seconds)
@@ -402,7 +403,7 @@ def by_layer(forecast: Forecast, *, most: int) -> list[tuple[str, float]]:
 def memory_by_layer(forecast: Forecast, *, most: int) -> list[tuple[str, int, int]]:
     """Layers with the bytes of their weights and of their outputs, the largest first.
 
-    Outputs are those of the examples that are in memory at once: an upper bound of what is kept of them.
+    Outputs count for all examples that are in memory at once. This is an upper bound: some are not kept.
     """
     examples = forecast.weighed.at_once(forecast.batch)
     sizes = [(each.name, each.weights, each.outputs * examples) for each in forecast.weighed.layers]

@@ -1,8 +1,8 @@
 """Continues prompts token by token, with a constant amount of work for each token.
 
 A model sees a row of `length` tokens, as in training. While there is room, a step reads one token: keys and
-values of those before are kept. When a row is full, its later half begins a new one, which is read at once,
-as a document that goes on in its next row was in training. So a token costs one step and, on average, two
+values of those before are kept. When a row is full, its later half begins a new one, and is read again at
+once: in training, too, a long document goes on in a new row. So a token costs one step and, on average, two
 tokens of reading anew, however long the text is.
 """
 
@@ -25,7 +25,7 @@ class Decoding(Protocol):
     """Computes logits of the next tokens of a batch of rows, float32 [batch, tokens]."""
 
     def start(self, tokens: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Reads rows anew: int32 [batch, length], of which the tokens up to `last`, int32 [batch], count."""
+        """Reads rows anew, int32 [batch, length]; tokens behind place `last`, int32 [batch], do not count."""
 
     def step(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
         """Reads one more token of each row, int32 [batch], at its place, int32 [batch]."""

@@ -94,7 +94,7 @@ def _slices(gate: Mapping) -> Iterator[str]:
     yield "## Slices"
     yield ""
     if len(found) > _SLICES:
-        yield f"{_SLICES} of {len(found):,}, those first that gained least on the champion."
+        yield f"{_SLICES} of {len(found):,}; those that gained least on the champion come first."
         yield ""
     yield f"| slice | rows | {gate['metric']} |"
     yield "|---|---|---|"

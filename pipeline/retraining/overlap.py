@@ -171,10 +171,10 @@ class Overlap:
     def allowed(self, most: float = 0.0) -> int:
         """Returns how many rows may be seen: the share `most`, and those that repeat by nature.
 
-        The number that repeats by nature varies by chance twice. The rate of training is the upper end of its
-        interval (C. Clopper and E. Pearson, Biometrika 26, 1934), for half as many rows, because equal rows
-        come in pairs. The holdout's number is the upper end of the binomial distribution with this rate. If
-        holdouts are drawn like the training rows, fewer than 1 in 1,000 of them hold more.
+        Chance acts twice: on the rate of training, and on the holdout's number. The rate is the upper end of
+        its interval (C. Clopper and E. Pearson, Biometrika 26, 1934), for half as many rows, because equal
+        rows come in pairs. The holdout's number is the upper end of the binomial distribution with this rate.
+        If holdouts are drawn like the training rows, fewer than 1 in 1,000 of them hold more.
         """
         if not self.repeated:
             return int(most * self.rows)

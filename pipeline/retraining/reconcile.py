@@ -224,7 +224,7 @@ def _served(served: Served | None) -> Mapping:
     }
 
 
-# --- Backfill: cycles of the past. They train and decide as would have been done when each span arrived.
+# --- Backfill: cycles of the past. They train and decide as they would have when each span arrived.
 
 
 def backfill(

@@ -363,7 +363,8 @@ def _code(path: pathlib.Path, flags: Sequence[str]) -> list[object]:
     whole = config.swept(_experiment(path), values, flag="config.train.flags")
     values = whole.to_dict()
     experiment_lib.check_keys(values)
-    # What is left to the rows is no code. Each cycle decides it: a growing window changes nothing here.
+    # Values that the rules take from the rows name no code. Each cycle takes them anew, so a growing window
+    # changes nothing here.
     known = with_values(values, defaults.by_rows(values, rows=1, is_validated=False))
     records = model_code.records(experiment_lib.parse(known, config_file=str(path)))
     places = ("folder", "file")

@@ -209,7 +209,7 @@ def test_the_blame_tells_the_raw_row_in_short():
 def test_where_every_example_is_infinite_none_is_at_fault(value):
     blame = described(np.full(16, value), records(16), replicas=2, origins=unknown)
     assert blame.text.startswith(
-        "all 16 records have no finite loss: the weights went there, or a label is extreme; "
+        "all 16 records have no finite loss: the weights are the cause, or a label is extreme; "
     )
     assert not blame.is_certain
     assert described(np.array([value]), records(1), replicas=1, origins=unknown).is_certain

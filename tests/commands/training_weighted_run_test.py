@@ -126,7 +126,7 @@ def test_what_is_shown_of_a_step_says_that_it_is_weighted(replay):
     ]
     assert float(next(line[1] for line in lines if line[0] == "weight")) == step.examples[0].weight
     (weighted,) = (line[1] for line in lines if line[0] == "weighted")
-    assert weighted.startswith("each loss is times the example's weight, rel")
+    assert weighted.startswith("each loss is multiplied by the example's weight, rel")
     assert "<dt>weight</dt>" in html.page(head, sections)
     told = render.step_json(step, schema)
     assert told["weighted_by"] == "weight"

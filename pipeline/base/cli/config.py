@@ -289,7 +289,7 @@ def _frame_in(path: str, error: BaseException) -> traceback.FrameSummary | None:
 
 def _fault_of_file(path: str, error: Exception) -> InputError:
     """Names the line of the config file that fails; and the key, if its value is of another type."""
-    # ml_collections raises another error in place of some, with the traceback as its text.
+    # ml_collections replaces some errors by one of its own, whose text is the traceback.
     is_wrapped = str(error).startswith("Error whilst parsing config file")
     cause = error.__context__ if is_wrapped and isinstance(error.__context__, Exception) else error
     found, frame = _MISMATCH.search(str(cause)), _frame_in(path, cause)

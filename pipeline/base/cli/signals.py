@@ -234,7 +234,7 @@ def signal_has_come() -> bool:
 
 def _ignore() -> None:
     """Ignores signals. When Python ends, it restores their defaults: a signal would then make a command look
-    failed that has done its work and said so.
+    failed, although it has done its work and said so.
     """
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

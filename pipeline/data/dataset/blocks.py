@@ -148,7 +148,7 @@ def _text(feature: Text) -> Field:
 
 
 def _narrowest(largest: int) -> str:
-    """The dtype of integers up to `largest`, and of the negative integers that stand for other values."""
+    """The dtype that holds integers up to `largest`, and the negative ones that stand for other values."""
     return "<i4" if largest < 1 << 31 else "<i8"
 
 

@@ -39,7 +39,7 @@ _MOST_LAYOUTS = 8  # layouts of entries that are tried on records
 
 
 class ExampleReader:
-    """Reads the features of a schema from serialized Examples. A feature without a value has its fill."""
+    """Reads the features of a schema from serialized Examples; an absent value becomes the feature's fill."""
 
     def __init__(self, schema: Schema) -> None:
         self._features = {feature.name.encode(): feature for feature in schema.features}
@@ -258,7 +258,7 @@ class _Cursor:
         return values
 
     def _short(self, feature: Feature, end: np.ndarray) -> np.ndarray:
-        """The length of the values, int64 [n], where each length is a byte; a word holds them all."""
+        """The length of the values, int64 [n], if each length is one byte: a word then holds all lengths."""
         left = (end - self._at).astype(np.uint64)
         one, byte = np.uint64(0x01_00_01_00_01), _TAG[feature.wire] << 8 | _LIST[0] << 24
         # The lengths of the value, of its list and of the list's content are 1, 3 and 5 less than what is

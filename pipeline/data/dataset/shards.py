@@ -102,7 +102,7 @@ class IndexFile:
         """The entries of the records [first, last); raises InputError if the file is not such an index."""
         count = last - first
         with files.opened(self.path) as file:
-            # Read without a buffer, which may have MiB on a network disk.
+            # Read without a buffer: on a network disk Python's buffer may have several MiB.
             head, size = os.pread(file.fileno(), _HEAD_BYTES, 0), os.fstat(file.fileno()).st_size
             if head != _MAGIC + self.records.to_bytes(8, "little") or size != size_of(self.records):
                 raise _is_none(self.path, size, head[: len(_MAGIC)], self.records)

@@ -274,7 +274,7 @@ def without_damaged(selection: Selection, damaged: Iterable[DamagedRecord]) -> S
 
 
 def _numbers(selection: Selection, damaged: Iterable[DamagedRecord]) -> Iterator[int]:
-    """The numbers of damaged records over all shards: two members with the same bytes both lose them."""
+    """The numbers of damaged records over all shards; of two equal datasets, both lose the records."""
     by_file = collections.defaultdict(list)
     for record in damaged:
         by_file[record.dataset, record.file].append(record.ordinal)

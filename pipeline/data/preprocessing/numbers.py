@@ -108,9 +108,9 @@ def bounded(numbers: tf.Tensor) -> tf.Tensor:
         # smallest numbers into 0.
         return tf.compat.v1.where(tf.abs(numbers) <= FARTHEST, numbers, ends)
 
-    # Nearly always there is nothing to cut. Half the sum of all squares tells, in one pass where cutting
-    # takes eight: it is NaN if a number is NaN, and above this limit if a number is beyond, however it is
-    # rounded.
+    # Nearly always there is nothing to cut. Half of the sum of all squares shows this in one pass; cutting
+    # takes eight. The sum is NaN if a number is NaN, and above this limit if one is beyond ±FARTHEST, however
+    # it is rounded.
     return tf.cond(tf.nn.l2_loss(numbers) <= FARTHEST**2 / 4, lambda: numbers, cut)
 
 

@@ -45,7 +45,7 @@ Transform = Callable[..., tf.Tensor]
 class NumericInput:
     """`transform`: the features, each [batch, …] → float32 [batch, width], NaN and infinities as they are.
 
-    `boundaries` are quantiles of each column, ascending, as it gives them; none: they are not known.
+    `boundaries` are quantiles of each column of `transform`, ascending; none: they are not known.
     """
 
     features: tuple[str, ...]
@@ -72,7 +72,7 @@ class CategoryInput:
 class SequenceInput:
     """`transform`: a feature [batch, …] → ids, int32 [batch, length], each below `size`; 0 is padding.
 
-    `parts`: numbers of columns, where ids of several kinds stand side by side; else none.
+    `parts`: how many columns each kind of ids has, if there are several kinds side by side; else empty.
     """
 
     feature: str

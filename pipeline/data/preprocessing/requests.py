@@ -78,8 +78,8 @@ def read_from_text(schema: Schema) -> list[Feature]:
 def unread(features: Mapping[str, tf.Tensor], schema: Schema) -> tf.Tensor:
     """Names the features with a text that is not missing and cannot be read: string [batch].
 
-    Conversion and `beam_jobs.predict` would reject such a row. Several names have commas between them; of a
-    row without one, the text is empty.
+    Conversion and `beam_jobs.predict` would reject such a row. Several names have commas between them;
+    the text is empty where every value can be read.
 
     Args:
       features: as requests hold them, at least those of `read_from_text`, which must be one or more.

@@ -5,9 +5,9 @@ is `market`, and an apostrophe parts `it's`. `"words": "as_written"` takes what 
 and pairs share one range of ids; id 0 is padding. `"gap": 2` takes pairs with one or two words between them
 too, as in `not very good`: these are other pairs than neighbours.
 
-`"characters": [3, 6]` takes the runs of 3 to 6 characters of what stands between blanks, with a blank before
-and one behind it: `sadly.` gives among others ` sa` and `ly. `. So endings and misspelled words count, and so
-do signs. Runs have a range of ids of their own, behind that of the words.
+`"characters": [3, 6]` takes runs of 3 to 6 characters. They come from each piece of text between blanks, to
+which a blank is added on both sides: `sadly.` gives among others ` sa` and `ly. `. So endings and misspelled
+words count, and so do signs. Runs have a range of ids of their own, behind that of the words.
 """
 
 from collections.abc import Callable
@@ -18,17 +18,17 @@ import tensorflow as tf
 from pipeline.data.schema.feature_types import Text
 
 _NOT_OF_A_WORD = r"[^\pL\pM\pN_]+"  # for RE2, whose `\w` is ASCII alone
-# Room for the runs of characters, for each word for which there is room: as that is for twice to four times
-# the words of a mean text (infer_schema), it holds 24 runs or more of each word of a mean text. The
-# runs of a long text are cut off: all of them cost a step of 256 news of Reuters 0.7 s.
+# Room for 12 runs of characters for each word of `length`. infer_schema gives a text two to four times the
+# length of a mean text, so a mean text has room for 24 runs or more of each word. The runs of a long text are
+# cut off: all of them cost a step of 256 news of Reuters 0.7 s.
 _RUNS, _MOST_RUNS = 12, 1024
 
 Ids = Callable[[tf.Tensor], tf.Tensor]  # texts, string [batch] → ids, int32 [batch, columns]
 
 
 def parts_of(feature: Text) -> tuple[int, ...]:
-    """Counts the ids of a text, of each kind that it has: those of its first `length` words and of pairs of
-    neighbours; those of other pairs; those of runs.
+    """Counts the ids of a text by their kind: words (the first `length`) with pairs of neighbours; other
+    pairs; runs.
     """
     pairs = [feature.length - apart for apart in _apart(feature)]
     runs = min(_RUNS * feature.length, _MOST_RUNS) if feature.characters else 0

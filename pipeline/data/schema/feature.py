@@ -20,7 +20,7 @@ _WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "str
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?")
 
-# The value that a record holds for a missing one under `missing: mark`. No int64 is free for it.
+# What a record holds for a missing value under `missing: mark`; none for int64: any number may be a value.
 _MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}
 
 

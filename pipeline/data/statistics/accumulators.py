@@ -34,7 +34,7 @@ _DISTRIBUTION_BINS = 256
 # The error of a quantile from a sample of k rows is about 1/(2·sqrt(k)), here 0.4 percentage points. With up
 # to k rows it is exact.
 SAMPLE_ROWS = 1 << 14
-# Numbers that are summed at once in long lists: summing takes a hundred times the bytes of their batch.
+# Long lists are summed in parts of so many numbers: a sum needs a hundred times the memory of its numbers.
 _NUMBERS_AT_ONCE = 1 << 18
 MAXIMUM_DISTINCT = 100_000  # with more distinct values than this, none are counted
 

@@ -97,7 +97,8 @@ def _divergence(p: np.ndarray, q: np.ndarray) -> float:
 # --- The precision that a stored number loses, relative to the spread of its column; and what helps.
 
 COARSEST = 1e-5  # standard deviations that may be lost compared with float64
-# For labels, because no offset helps them: float32 loses 1e-5 of years, and still holds each year exactly.
+# Larger, because labels have no offset. For example, float32 loses about 1e-5 of the deviation of years, but
+# it holds each year exactly.
 _COARSEST_LABEL = 1e-2
 # Lower, because the training split may differ from the rows that a proposal has seen.
 _PROPOSED_FROM = COARSEST / 2

@@ -13,7 +13,7 @@ A sample of m numbers, m being known, is in the order of hashes, and of values w
             1: packed, for each hash of the table, how many numbers are of it
   byte      0: float64 [m]; 1: float32 [m]
             2: integers: the lowest as `signed`, then the packed differences to it
-            3: of few distinct values: their number as a varint, these as 0, 1 or 2, and m packed places
+            3: few distinct values: their number as a varint, these as 0, 1 or 2, and m packed places
 
 The shortest of these is taken, the first of equally short ones. So equal samples give equal bytes.
 """

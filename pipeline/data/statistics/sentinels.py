@@ -11,10 +11,10 @@ import numpy as np
 _MOST = 3  # sentinels at either end, at most
 _TIMES = 2  # each sentinel occurs at least this often
 _OTHERS = 3  # different numbers that a sentinel is far from
-# For few other numbers the factor is larger: each power of ten is about ten times the widest step away from
-# all smaller ones.
+# With few other numbers the factor is larger. Else powers of ten would be sentinels: 1,000 is ten times as
+# far from 100 as the widest step between 1, 10 and 100.
 _STEPS_OF_FEW, _STEPS = 10, 5  # the least distance, in widest steps between others
-_MANY_OTHERS = 10  # from this number of others on, the usual step is that of their nearer half
+_MANY_OTHERS = 10  # with so many others or more, the usual step is that of the half nearer to the sentinels
 _SPREADS = 0.5  # the least distance, in interquartile ranges of the others
 
 

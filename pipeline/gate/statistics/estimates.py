@@ -46,8 +46,8 @@ class StudentT(Estimate):
 
     If a few numbers are far from the others, such as the losses of a rare class, t is too narrow on one side.
     Where two models differ only in their bias, it promoted the one that favours the common class in 4.3% of
-    cases instead of 2.5% (2,000 rows, 1 in 100 positive). So each side of an interval is the wider one of t's
-    and that of P. Hall, "On the removal of skewness by transformation" (1992).
+    cases instead of 2.5% (2,000 rows, 1 in 100 positive). So there is a second interval, that
+    of P. Hall, "On the removal of skewness by transformation" (1992); each side is the wider one of the two.
 
     Attributes:
       degrees: degrees of freedom.
@@ -93,7 +93,7 @@ class StudentT(Estimate):
         return 3 / self.skew * float(np.cbrt(1 + self.skew * (symmetric - self.skew / 6)) - 1)
 
 
-_NO_SKEW = 1e-6  # with less skew, no interval moves by more than float64 rounds the inverse
+_NO_SKEW = 1e-6  # less skew moves an interval by less than the rounding error of its inverse
 
 
 # --- Samples: one number for each model and example.

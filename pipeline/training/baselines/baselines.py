@@ -179,7 +179,7 @@ def sampled(rows: int, most: int, *, seed: int) -> np.ndarray:
 
 
 def _shortened(trained: Table, *, seed: int) -> Table:
-    """Random rows, as many as have no more characters than is allowed."""
+    """Random rows, whose texts have at most `_MOST_CHARACTERS` together; all rows if they have no more."""
     lengths = sum(np.array([len(text) for text in trained.cells[:, at]]) for at in trained.of(TEXTS))
     if np.sum(lengths) <= _MOST_CHARACTERS:
         return trained
@@ -207,7 +207,7 @@ def _compare(
     *,
     prior: float | np.ndarray,
 ) -> Sequence[MetricResult]:
-    """The gate's metrics of the network and of an answer (None: the prior's), and their difference."""
+    """The gate's metrics of the network and of a baseline, and their difference; `answer` None: the prior."""
     ready = prepare(
         Scored(
             task=subject.label.task,

@@ -39,7 +39,7 @@ def version() -> str:
 
 
 def models_for(table: Table, classes: int) -> Iterator[Model]:
-    """Yields what can be fitted: of texts alone, trees see too little."""
+    """Yields the models that can be fitted; trees only with numbers or categories, not with texts alone."""
     title = "logistic regression" if classes else "ridge regression"
     yield Model(name="linear", title=title, build=_linear)
     if table.of(NUMBERS) or table.of(CATEGORIES):

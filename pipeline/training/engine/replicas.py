@@ -172,7 +172,7 @@ def _gathered(strategy: tf.distribute.Strategy, *values: tf.distribute.Distribut
 
 
 def _sums_natively() -> bool:
-    """Returns whether a replica can sum without connecting the graphs of the others, as on a TPU."""
+    """Returns whether replicas can sum without `merge_call`, which joins their graphs; on a TPU they can."""
     is_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
     return is_tpu or tf.__internal__.distribute.strategy_supports_no_merge_call()
 

@@ -157,7 +157,7 @@ def _copy(weight: keras.Variable) -> keras.Variable:
             np.asarray(weight),
             trainable=False,
             dtype=weight.dtype,
-            name=name,  # in a checkpoint the path tells the averaged weight
+            name=name,  # so a checkpoint's path names the weight that is averaged
             aggregation="only_first_replica",  # all replicas have the same value
         )
 

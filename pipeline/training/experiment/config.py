@@ -294,7 +294,8 @@ def check_keys(config: Values) -> None:
                 raise _error(f"{prefix}{name}", "nothing", "a value", begin)
 
 
-OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "adagrad", "muon")  # others are named as code
+# optimizer.py makes these; others are named as code.
+OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "adagrad", "muon")
 SPARSE = ("auto", "always", "never")
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
 _MOST_EXAMPLES = 2**31 - 1  # in a batch, whose examples are counted in int32
@@ -379,7 +380,7 @@ def _check_values(config: Values) -> None:
     if not train["steps"] and not _POSITIVE[0](train["epochs"]):
         raise _error("train.epochs", train["epochs"], _POSITIVE[1])
     if train["patience"] and not train["keep_best"]:
-        expected = "0, as there is no --config.train.keep_best, whose number an evaluation would improve"
+        expected = "0, since --config.train.keep_best names no number that an evaluation could improve"
         raise _error("train.patience", train["patience"], expected)
     sparse = config["optimizer"]["sparse"]
     if sparse not in SPARSE:

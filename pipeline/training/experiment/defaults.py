@@ -18,8 +18,8 @@ the rows of the training split, R below.
 | options of models | `_OF_MODELS` below, by raw rows < 5,000; with `--warm_start` that run's |
 | `model.widths`, `.blocks_per_stage`, `.stem_stride` | by the shorter side of a resnet's images, `_RESNETS` |
 
-No tenth is held out of fewer than 100 rows, or where the schema has `split_by`: it is a random one, which
-would tear groups apart, and mix times.
+A tenth is held out only if there are 100 rows or more, and the schema has no `split_by`: its rows are random,
+so groups would be torn apart, and times mixed.
 
 The evidence, means over three splits of public tables, beside a batch of 256, 10 epochs and the last
 checkpoint: RMSE 9.2 → 3.7 (365 rows), 67.8 → 53.0 (diabetes, 442), 8,530 → 3,632 (145); AUC .62 → .76
@@ -32,7 +32,7 @@ help where rows are few; docs/measurements.md has the tables.
 A patience of 10 lost no best checkpoint of seven full runs, whose stop was computed from their history (wine,
 breast cancer, diabetes, 600 rows of Adult, 900 of California, 3,000 of rt_polarity, 1,412 digits as
 pictures): two of them end at half of their evaluations, the others at the last ones. With 8 none was lost
-either. With 5 the best loss of the digits is 2.6 times what it was, and with 3 that of the cancer 4.4 times.
+either. With 5 the best loss of the digits is 2.6 times as high, and with 3 that of breast cancer 4.4 times.
 
 The cost of a convolution grows with the pixels: a stem that halves 28x28 pixels saves most of it.
 """
@@ -229,7 +229,7 @@ def _batch(rows: int) -> int:
 
 
 def _most_groups(length: int) -> int:
-    """The largest power of two of groups with room for `length` rows each that is not too much at once."""
+    """The most groups of a batch, a power of two, with at most _ROWS_OF_GROUPS rows in groups of `length`."""
     return max(_LEAST_GROUPS, 2 ** (max(1, _ROWS_OF_GROUPS // length).bit_length() - 1))
 
 

@@ -29,7 +29,7 @@ _TRIED = 3  # examples on which each loss is tried
 
 
 def _refuse_arguments(options: Mapping[str, object]) -> None:
-    """Raises InputError for arguments of no loss: they would change nothing."""
+    """Raises InputError for arguments if no loss is named: they would change nothing."""
     for key, value in options.items():
         raise InputError(
             f"--config.loss.{key}",
@@ -42,9 +42,10 @@ def _refuse_arguments(options: Mapping[str, object]) -> None:
 def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfExamples | None:
     """(labels [batch], logits float32 [batch, logits]) → losses, float32 [batch]; None: the task's own.
 
-    A class of Keras gets labels in its form: `Sparse…` gets class indices; others get one-hot labels or, for
-    two classes, whether the label is the second, [batch, 1]. It gets logits if it has `from_logits` or is a
-    hinge, else probabilities. A user's own function gets class indices, int32, or values, and logits.
+    A class of Keras gets labels in the form that it expects. `Sparse…` gets class indices. Others get one-hot
+    labels; with two classes 1 for the second class and 0 for the first, [batch, 1]. It gets logits if it has
+    `from_logits` or is a hinge, else probabilities. A user's own function gets class indices, int32, or
+    values, and logits.
 
     Args:
       scale: the scale by which a regression learns its labels; its loss gets labels and logits in that unit.

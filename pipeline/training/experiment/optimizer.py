@@ -150,7 +150,7 @@ def _named(args: config_lib.Optimizer, rate: _LearningRate) -> keras.optimizers.
 
 
 def _offered(args: config_lib.Optimizer) -> dict[str, float | None]:
-    """What an optimizer gets of the config where it takes it, besides the learning rate."""
+    """The values of the config that an optimizer gets, if it takes them, besides the learning rate."""
     return {"weight_decay": args.weight_decay or None, "momentum": args.momentum}
 
 
@@ -228,8 +228,8 @@ SCHEDULES: Mapping[str, _Decay] = {
     # Loshchilov & Hutter 2017, "SGDR", equation 5, without restarts.
     "cosine": lambda progress, step, warmup: 0.5 * (1.0 + ops.cos(math.pi * progress)),
     "linear": lambda progress, step, warmup: 1.0 - progress,
-    # Vaswani et al. 2017, "Attention Is All You Need", equation 3, scaled to a peak of 1, which the last step
-    # of the warm-up and the first step after it have, as in the other schedules.
+    # Vaswani et al. 2017, "Attention Is All You Need", equation 3, scaled to a peak of 1. As in the other
+    # schedules, two steps have the peak: the last one of the warm-up and the first one after it.
     "rsqrt": lambda progress, step, warmup: ops.sqrt(warmup / ops.maximum(step, warmup)),
 }
 
@@ -426,5 +426,5 @@ class Muon(keras.optimizers.Muon):
         return id(variable) not in self._matrices
 
     def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
-        """One decay for all variables; Keras's reads another one for those of AdamW."""
+        """Applies one decay to all variables; Keras has another one for those that AdamW updates."""
         keras.optimizers.Optimizer._apply_weight_decay(self, variables)

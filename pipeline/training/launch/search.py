@@ -110,7 +110,7 @@ def run(
 
 
 def _corners(space: Space) -> Iterator[Point]:
-    """Points for each value and both ends of each range; every other key has its first value in them."""
+    """Points in which one key has one of its values, or an end of its range, and all others their first."""
     ends = {
         key: tuple(map(part.text, (part.low, part.high))) if isinstance(part, Range) else tuple(part)
         for key, part in space.items()

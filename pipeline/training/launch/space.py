@@ -26,7 +26,7 @@ class Range:
     is_whole: bool = False
 
     def text(self, value: float) -> str:
-        """The value as after `--config.KEY=`."""
+        """The value as it is written after `--config.KEY=`."""
         if self.is_whole:
             return str(int(value))
         rounded = float(f"{value:.{_DIGITS}g}")

@@ -110,13 +110,13 @@ def batch_of_one(model: keras.Model, inputs: Inputs) -> Comparison:
         "batch of one",
         "the first example by itself against the same in its batch",
         [_difference("logits", "error", relative_error(alone.numpy(), together.numpy()), _OF_ONE)],
-        advice="A layer looks at the whole batch in inference: served answers would hang on each other.",
+        advice="A layer looks at the whole batch in inference: served answers would depend on each other.",
     )
 
 
 def seen_tokens(model: keras.Model, label: TokenLabel) -> Comparison:
     """Tests whether the logits at a token change with later tokens, or with another document of its row."""
-    name, what = "seen tokens", "logits, where later tokens or other documents of the row are others"
+    name, what = "seen tokens", "logits before and after a change of later tokens, or of other documents"
     found = sight.sight_of(model, label, tf.distribute.get_strategy())
     if found is None:
         why = f"a row has fewer than {sight.SHORTEST} tokens, or gets other logits each time"

@@ -142,8 +142,8 @@ class StepEvaluators:
     def __init__(self, workdir: Workdir, *, checkpoint: int | None) -> None:
         self._workdir, self._checkpoint = workdir, checkpoint
         self._damage_of = functools.cache(Entry.damage)
-        # The step of the model's weights; None if they are those of no step: the seed does not give the
-        # initial weights of a run that began with others.
+        # The step whose weights the model has. None if a run began with the weights of another source: then
+        # the model, made from the seed, has the weights of no step.
         record = run_record.read(workdir.run)
         self._loaded: int | None = None if record.warm_start or record.init else 0
 

@@ -119,11 +119,11 @@ def _window(found: Window) -> str:
 def _weights(step: ReplayedStep) -> list[tuple[str, str]]:
     """Describes the weights that gave the losses, the damaged checkpoints, and the example weights."""
     name = formats.shortened(step.weighted_by, _NAME)
-    times = f"each loss is times the example's {name}, relative to the mean"
+    times = f"each loss is multiplied by the example's {name}, relative to the mean"
     return [
         ("evaluated by", step.weights.seen_from(step.step)),
         *(("damaged", each) for each in step.weights.damaged),
-        ("weighted", f"{times}: the order is of what moved the step" if name else ""),
+        ("weighted", f"{times}: what moved the step most comes first" if name else ""),
     ]
 
 

@@ -291,6 +291,6 @@ def _losses(stream: TrainingStream, first: int, last: int, evaluator: ExampleEva
 
 
 def beginnings(points: Sequence[dict]) -> dict[int, int]:
-    """Returns the first step of the window before, by the first step of each window in history.jsonl."""
+    """Maps the first step of each window in history.jsonl to the first step of the window before it."""
     steps = [0, 0, *(point["step"] for point in points)]
     return dict(zip(steps[1:], steps, strict=False))

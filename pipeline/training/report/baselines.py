@@ -27,8 +27,8 @@ _TRY = (
 )
 _ADVICE = {  # for the first of these that the network loses to
     "prior": f"The network has learned nothing that helps. {_TRY}",
-    "linear": f"The network has learned less than sums of its inputs tell. {_TRY} If it stays so, take the "
-    "linear model.",
+    "linear": f"The network has learned less than a linear model of its inputs. {_TRY} If it stays so, take "
+    "the linear model.",
     "boosting": f"Trees find more in these columns. {_TRY} If it stays so, take the trees.",
 }
 
@@ -117,7 +117,7 @@ def _number(metric: str, value: float) -> str:
 
 
 def _difference(found: Mapping, baseline: Mapping, metric: str) -> str:
-    """`+0.0123 [-0.0010, +0.0260]`; for squared errors, the difference of their roots by the roots' sum."""
+    """`+0.0123 [-0.0010, +0.0260]`; squared errors are shown as RMSEs: a² − b² = (a − b)(a + b)."""
     difference = baseline["network_better_by"][metric]
     numbers = [as_float(difference[name]) for name in ("value", "low", "high")]
     if metric == "mean_squared_error":

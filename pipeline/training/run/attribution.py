@@ -82,14 +82,14 @@ def described(
             for name, index, raw in zip(named, partners, raw_rows, strict=True)
         ]
     if bad == len(losses) > 1:
-        why = f"all {bad:,} records have no finite loss: the weights went there, or a label is extreme"
+        why = f"all {bad:,} records have no finite loss: the weights are the cause, or a label is extreme"
         return Attribution(text=f"{why}; {named[0]}", is_certain=False)
     if bad:
         more = f" and {bad - _MOST} more" if bad > _MOST else ""
         return Attribution(text="; ".join(named) + more, is_certain=True)
     largest = f"{named[0]}, the largest"
     return Attribution(
-        text=f"the weights went there, as no record is at fault by itself; {largest}", is_certain=False
+        text=f"the weights are the cause, as no record is at fault by itself; {largest}", is_certain=False
     )
 
 

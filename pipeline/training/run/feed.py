@@ -53,7 +53,7 @@ def certify(
     selections = data_lib.selections_of(args, dataset)
     selection = selections[args.split]
     paths = sorted({path for each in selections.values() for path in each.shards.paths})
-    files = measure.residency(paths)  # comes before anything below reads them
+    files = measure.residency(paths)  # asked first: what follows reads the files
     if uncached and files is None:
         raise InputError(
             "--cold",

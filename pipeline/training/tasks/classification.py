@@ -139,7 +139,7 @@ class _RankedClassCounts(_ClassCounts):
 
 
 def cross_entropies(own: np.ndarray) -> np.ndarray:
-    """Returns the losses in nats, [n, …], from the probabilities [n, …] of what is so."""
+    """Returns the losses in nats, [n, …], from the probabilities [n, …] of the true answers."""
     return -np.log(np.clip(own, _SMALLEST_PROBABILITY, 1.0))
 
 

@@ -50,10 +50,10 @@ def best(queries: tf.Tensor, scores: Scores, k: int, *, block: int = BLOCK) -> t
 
 
 def ranks(queries: tf.Tensor, scores: Scores, chosen: tf.Tensor, *, block: int = BLOCK) -> tf.Tensor:
-    """What the chosen items, int32 [batch], are worth among all: float32 [batch, 3].
+    """Ranks the chosen items, int32 [batch], among all: float32 [batch, 3].
 
-    They are its log-probability in nats, by a softmax over all items; how many others have a higher score;
-    and how many have the same. A score that is not a number counts as higher than any.
+    The three numbers of an item are its log-probability in nats, by a softmax over all items; how many others
+    have a higher score; and how many have the same. A score that is not a number counts as higher than any.
     """
     rows = tf.shape(queries)[0]
 
@@ -94,8 +94,8 @@ def _over_blocks(
 ) -> _Found:
     """Returns `start` after `add(found, ids [1, n], scores [batch, n])` of one block after the other.
 
-    All blocks have one size, which compilers want: the last one begins earlier, and what it has again scores
-    -infinity, as item `_AGAIN`.
+    All blocks have one size, which compilers want. So the last one begins earlier; the items that it repeats
+    score -infinity, and have the id `_AGAIN`.
     """
     size = min(block, scores.items)
     blocks = -(-scores.items // size)

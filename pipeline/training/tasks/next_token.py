@@ -77,7 +77,8 @@ class NextToken(Task):
         logs, wanted = tf.nn.log_softmax(logits), _next(labels)
         own = tf.gather(logs, tf.maximum(wanted, 0), batch_dims=2)
         is_best = tf.argmax(logs, axis=-1, output_type=wanted.dtype) == wanted
-        # Among equally likely tokens the first is the answer, and no other one may look like it.
+        # Among equally likely tokens the first is the answer. If the row has another one of them, `best` is a
+        # little above `own`.
         best = tf.where(is_best, own, tf.maximum(tf.reduce_max(logs, axis=-1), own * (1 - 1e-6)))
         both = tf.stack([own, best], axis=-1)
         both = tf.where((wanted >= 0)[:, :, None], both, 0.0)
@@ -93,7 +94,7 @@ def _next(labels: tf.Tensor) -> tf.Tensor:
 
 
 class _TokenLosses:
-    """Adds up the losses of tokens, and how many were the most probable ones; each weighs as its row does."""
+    """Adds up the losses of tokens, and counts those that were the most probable, at their rows' weights."""
 
     def __init__(self, *, is_of_bytes: bool) -> None:
         self._is_of_bytes = is_of_bytes

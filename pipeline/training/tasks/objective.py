@@ -94,7 +94,7 @@ class Objective:
     def unit(self, spread: float | tuple[float, ...]) -> float:
         """Returns the unit in which the loss is squared, where labels have this spread.
 
-        It is 1 for an own loss, and where `units` are that unit.
+        It is 1 for an own loss, and where `units` divide the errors already.
         """
         return 1.0 if self.own or self.units or isinstance(spread, tuple) else spread
 

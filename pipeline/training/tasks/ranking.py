@@ -6,7 +6,7 @@ gives rows, as many as there are, and sorts them by their scores. The loss is `s
 
 A relevance r gains 2^r - 1 (C. Burges et al. 2005, "Learning to Rank using Gradient Descent", section 6),
 and rank i discounts it by log2(i + 1) (K. Järvelin and J. Kekäläinen 2002, "Cumulated Gain-Based Evaluation
-of IR Techniques"). NDCG is the sum of discounted gains by that of the best order.
+of IR Techniques"). NDCG is the sum of discounted gains, divided by that of the best order.
 """
 
 from collections.abc import Mapping
@@ -152,7 +152,7 @@ def _ranks(scores: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
 
 
 class _Groups:
-    """Adds up what the orders of groups are worth.
+    """Adds up the metrics of groups, which follow from the orders of their rows.
 
     Rows with equal scores may stand in any order, and a metric is its mean over all of them: F. McSherry and
     M. Najork, "Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied
@@ -227,7 +227,10 @@ class _Ranked:
 
 
 def _mean_reciprocal(before: int, size: int, relevant: int) -> float:
-    """The mean of 1 / rank of the first of `relevant` rows among `size` rows in any order, after `before`."""
+    """The mean of 1 / rank of the first relevant row, over all orders of `size` rows.
+
+    `relevant` of these rows are relevant, and `before` other rows stand before them.
+    """
     irrelevant = size - relevant
     at = np.arange(irrelevant + 1)  # irrelevant rows that come first
     # The chance that at least so many irrelevant rows come first: each of them is drawn without replacement.

@@ -77,7 +77,7 @@ class Retrieval(Task):
             return self
         counts = dict(found.values)
         chosen = np.array([counts.get(name, 0) for name in label.classes], np.float64)
-        # An item that is not there is in no batch; one that all rows chose has nothing beside it.
+        # No share is 0 or 1: an item that no row chose counts as chosen once, and there is one row more.
         return dataclasses.replace(self, shares=np.maximum(1.0, chosen) / (chosen.sum() + 1.0))
 
     def split(self, model: keras.Model, *, gather: Gather | None = None) -> tuple[keras.Model, "Retrieval"]:
@@ -180,7 +180,7 @@ def _require_others(ids: tf.Tensor) -> None:
 
 
 class _Ranks:
-    """Adds up what the ranks of the chosen items are worth.
+    """Adds up the metrics of examples, which follow from the ranks of the chosen items.
 
     Items with equal scores may stand in any order, and a metric is its mean over all of them: F. McSherry and
     M. Najork, "Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied

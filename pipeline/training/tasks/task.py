@@ -55,9 +55,10 @@ class Task(abc.ABC):
 
     The report shows `metrics`, the most informative first. A batch's logits have `logits_rank` axes; in
     training they may have one more, the second, of a model's members. Where `has_accuracy` is True, `hits`
-    counts right answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses.
-    Where `has_weighted_metrics` is True, its accumulator takes weights. Where `needs_labels` is True, metrics
-    do not follow from the answers: an evaluation asks the model about the labels.
+    counts right answers during training. Where `can_be_smoothed` is True, labels can be smoothed,
+    by `losses_of_no_class`. Where `has_weighted_metrics` is True, its accumulator takes weights. Where
+    `needs_labels` is True, metrics do not follow from the answers: an evaluation asks the model about the
+    labels.
     """
 
     metrics: ClassVar[tuple[Metric, ...]]

@@ -46,7 +46,7 @@ def test_what_waits_in_as_many_calls_as_there_are_cores_may_be_faster_on_more():
 def test_calls_that_were_not_seen_to_run_at_once_are_not_promised():
     read = line("read", 5_000.0, wanted_cores=2.0, at_once=8.0)
     shared = certificate(read, DECODE, step_ms=60.0, others_cores=1.0)
-    assert "because more calls of read may run at once than these cores have shown" in render(shared, ())
+    assert "because more calls of read may run at once than could run on these cores" in render(shared, ())
 
 
 def test_without_a_step_time_the_shortest_is_told():

@@ -45,7 +45,7 @@ def test_of_many_slices_the_weakest_are_shown(told):
     shown = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| city")]
     assert len(shown) == 20
     assert shown[0] == "city = city 29"
-    assert "20 of 30, those first that gained least on the champion." in page
+    assert "20 of 30; those that gained least on the champion come first." in page
 
 
 def test_slices_that_are_too_many_to_list_are_counted(told):
