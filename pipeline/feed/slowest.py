@@ -35,10 +35,12 @@ class Slowest:
     ready: float
 
 
-def slowest_of(recipe: Recipe, selections: Sequence[Selection], *, cores: float) -> Slowest | None:
-    """Prepares the picture with the most bytes by itself; None where the examples have no pictures."""
-    if not any(stage.each for stage in recipe.stages):
-        return None
+def has_pictures(recipe: Recipe) -> bool:
+    return any(stage.each for stage in recipe.stages)
+
+
+def slowest_of(recipe: Recipe, selections: Sequence[Selection], *, cores: float) -> Slowest:
+    """Prepares the picture with the most bytes by itself; the recipe is of examples that have pictures."""
     numbers, sizes = zip(*map(_record_sizes, selections), strict=True)
     part = max(range(len(sizes)), key=lambda at: sizes[at].max())
     selection, of_all = selections[part], np.concatenate(sizes)

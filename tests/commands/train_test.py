@@ -84,7 +84,9 @@ def test_killed_run_is_continued_by_the_same_command(dataset, tmp_path, warm_pyt
     assert code == 0, err
     assert "continuing from step" in out
     assert "step 2/40" not in out
-    rules = "batch 16, evaluation every epoch, 16 members, the best val_loss kept, an end after 10 evaluations"
+    rules = (
+        "batch 16, evaluation every epoch, 16 members, the best val_loss kept, an end after 10 evaluations"
+    )
     assert f"{rules} without a better one: 200 rows" in out
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["examples"] == 70

@@ -18,7 +18,7 @@ from pipeline.feed import measure
 from pipeline.feed.certificate import Certificate, Demand, copy_to, measure_certificate
 from pipeline.feed.measure import Uncached
 from pipeline.feed.scaling import Slice
-from pipeline.feed.slowest import slowest_of
+from pipeline.feed.slowest import has_pictures, slowest_of
 from pipeline.feed.table import advice, files_of
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.experiment import data as data_lib
@@ -81,7 +81,7 @@ def certify(
             uncached_files=Uncached(paths=paths, examples=data.rows // slice_.hosts) if uncached else None,
             on_stage=show,
         )
-        if files:  # only those on this host are read outside the pipeline
+        if files and has_pictures(recipe):  # only files on this host are read outside the pipeline
             show("the slowest picture")
             slowest = slowest_of(recipe, parts_of(data), cores=certificate.host.cores)
             certificate = dataclasses.replace(certificate, slowest=slowest)
