@@ -1,10 +1,8 @@
 """A TFRecord dataset → a trained, evaluated, exported, published model. The files here are the commands.
 
-Every folder is a room: data/ reads datasets, feed/ certifies the input, training/ trains, exporting/ saves a
-model, serving/ checks it, gate/ compares models, publishing/ serves versions, retraining/ does all of it on a
-schedule, report/ renders, configs/ holds one experiment a file. forecast/ is what preflight.py runs,
-generation/ what generate.py runs. All may import base/. A command may import any room, no room a command.
-Start with train.py.
+Every folder is a room; its own docstring says what it is for. configs/ holds one experiment a file, forecast/
+is what preflight.py runs, generation/ what generate.py runs, retraining/ runs all of it on a schedule. A
+command may import any room, a room no command; base/ is for all. Start with train.py.
 """
 
 import importlib.util
