@@ -45,7 +45,7 @@ def test_patience_stops_by_the_number_that_chooses_the_best(config, metric, mode
 
 def test_patience_needs_a_number_that_chooses_the_best(config):
     config.train.patience = 4
-    with pytest.raises(InputError, match=r"train.patience: received 4; expected 0, since --config.train.keep_best names no"):
+    with pytest.raises(InputError, match=r"train.patience: received 4; expected 0, since .*keep_best"):
         parsed(config)
 
 
