@@ -35,6 +35,7 @@ from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources import flags as source_flags
 from beam_jobs.sources.files import parse_input
 from beam_jobs.sources.images import ImageFolders
+from beam_jobs.sources.tokens import remarks_of
 from pipeline.base import files
 from pipeline.base.cli import command
 from pipeline.base.cli import flags as flags_lib
@@ -97,7 +98,7 @@ def main(argv: Sequence[str]) -> None:
     with command.announce_published(f"what was predicted, in {output},"):
         for key in document["keys_without_values"]:
             print(f"warning    --keys: no row that was predicted has a value in '{printable(key)}'")
-        for warning in warnings_of(document):
+        for warning in (*remarks_of(source), *warnings_of(document)):
             print(printable(warning))
         print(
             f"{document['rows_read']:,} rows read, {document['rows_predicted']:,} predicted, "

@@ -371,6 +371,12 @@ def check_countable(policy: Policy, *, layout: str) -> None:
         )
 
 
+def are_leaks_counted(plan: Plan, policy: Policy) -> bool:
+    """Returns whether `leak_anomalies` finds what the policy asks for: indexes of blocks have no hashes."""
+    is_wanted = len(plan.shards) > 1 and policy.severity(leakage.KIND) != "ignore"
+    return plan.layout != "blocks" or not is_wanted
+
+
 def leak_anomalies(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy) -> list[Anomaly]:
     """Returns the records that an earlier split has too; none where records are blocks of rows."""
     if plan.layout == "blocks" or len(plan.shards) == 1:

@@ -17,6 +17,7 @@ from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED, Outcome, Outp
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run, run_job
 from beam_jobs.sources.source import InputSplit, Source
+from beam_jobs.sources.tokens import remarks_of
 from pipeline.data.schema.schema import Schema
 
 
@@ -111,7 +112,8 @@ class Conversion:
             texts=outcome.counts,
             fractions=self._fractions(),
             are_groups=bool(self.schema.group),
-            notes=tuple(validate.sentinel_notes(statistics, self.schema)),
+            notes=(*validate.sentinel_notes(statistics, self.schema), *remarks_of(self.source)),
+            were_leaks_counted=dataset.are_leaks_counted(self.plan, self.rules.policy),
         )
 
     def _fractions(self) -> Mapping[str, float]:

@@ -28,6 +28,7 @@ class Published:
     fractions: Mapping[str, float] = dataclasses.field(default_factory=dict)  # what was asked, by split
     are_groups: bool = False  # whether a record is a group of rows
     notes: Sequence[str] = ()
+    were_leaks_counted: bool = True  # whether rows that two splits share were looked for
 
 
 def conversion(command: str, run: Run, plan: Plan, outcome: Outcome) -> dict[str, object]:
@@ -72,7 +73,7 @@ def to_json(published: Published, directory: str, *, seconds: float) -> dict[str
         },
         "anomalies": [dataclasses.asdict(anomaly) for anomaly in published.anomalies],
         **published.notes_of_rows,
-        "notes": [*published.notes, *_other_shares(published)],
+        "notes": [*published.notes, *_other_shares(published), *_leaks_unknown(published, directory)],
         "seconds": round(seconds, 3),
     }
 
@@ -93,16 +94,26 @@ def text(summary: Mapping) -> str:
             *terminal.aligned(
                 [("split", what, *texts, "shards", "MB"), *rows], numbers=range(1, 4 + len(texts))
             ),
-            f"{read:,} rows read, {summary['rows_written']:,} written{in_groups}, "
-            f"{summary['rows_rejected']:,} rejected{rejected}",
+            f"{_counts(summary)}{in_groups}, {summary['rows_rejected']:,} rejected{rejected}",
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
             *warnings_of(summary),
             *summary.get("notes", ()),
-            *(_no_rows(split) for split, part in summary["splits"].items() if not part["rows"]),
+            *_without_rows(summary),
             f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",
             f"digest {summary['digest']}",
             f"dataset {summary['directory']}",
         ]
+    )
+
+
+def _counts(summary: Mapping) -> str:
+    """Formats what was read and written: of texts documents, because those are rejected one by one."""
+    written = f"{summary['rows_written']:,}"
+    if not _is_of_texts(summary):
+        return f"{summary['rows_read']:,} rows read, {written} written"
+    documents = sum(part["documents"] for part in summary["splits"].values() if "documents" in part)
+    return (
+        f"{documents + summary['rows_rejected']:,} documents read, {documents:,} written in {written} rows"
     )
 
 
@@ -133,6 +144,16 @@ def _other_shares(published: Published) -> Iterator[str]:
             )
 
 
+def _leaks_unknown(published: Published, directory: str) -> Iterator[str]:
+    """Yields where leaks are counted that the conversion did not look for."""
+    if not published.were_leaks_counted:
+        of_texts = " It compares whole rows of tokens, not documents." if published.texts else ""
+        yield (
+            "leakage was not looked for, as --layout=blocks keeps no hash of a row: `python -m "
+            f"beam_jobs.verify {directory}` counts the rows that two splits share.{of_texts}"
+        )
+
+
 def _counted(published: Published, split: str) -> str:
     """Formats the number of documents, groups or rows of a split, out of all."""
     if published.texts:
@@ -142,6 +163,15 @@ def _counted(published: Published, split: str) -> str:
         numbers = {name: published.manifest.rows(name) for name in published.fractions}
         what = "groups" if published.are_groups else "rows"
     return f"{numbers[split]:,} of {sum(numbers.values()):,} {what}"
+
+
+def _without_rows(summary: Mapping) -> Iterator[str]:
+    """Yields a warning for each split without rows, or a single one where there are none at all."""
+    if not summary["rows_written"]:
+        rejected = summary["rows_rejected"]
+        yield f"warning: the dataset has no rows{f': all {rejected:,} were rejected' if rejected else ''}."
+        return
+    yield from (_no_rows(split) for split, part in summary["splits"].items() if not part["rows"])
 
 
 def _no_rows(split: str) -> str:

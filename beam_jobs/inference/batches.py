@@ -12,7 +12,7 @@ from beam_jobs.cells import text
 from beam_jobs.conversion.preparation import TypedRows, check_present, type_rows
 from beam_jobs.conversion.records import encode
 from beam_jobs.conversion.writer import load_images
-from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED
+from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED, note
 from beam_jobs.launch.run import Progress
 from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, read_split
 from pipeline.base.errors import InputError, did_you_mean
@@ -66,6 +66,8 @@ class MakeBatches(beam.DoFn):
             for rejection in raw.reported([*typed.rejected, *unreadable]):
                 yield TaggedOutput(REJECTED, rejection)
             yield from (TaggedOutput(NOTED, counted) for counted in typed.notes.items())
+            for name, counts in raw.counts.items():
+                yield TaggedOutput(NOTED, (note(name, input_split.split), int(counts.sum())))
             for start in range(0, rows.num_rows, self.rows):
                 part = rows.slice(start, self.rows)
                 yield Batch(

@@ -69,6 +69,20 @@ class Outcome:
         return found
 
     @property
+    def documents(self) -> int | None:
+        """The number of documents in rows of packed text; None where rows hold none."""
+        found = [counts["documents"] for counts in self.counts.values() if "documents" in counts]
+        return sum(found) if found else None
+
+    @property
+    def given(self) -> tuple[int, str]:
+        """How many rows were given, and the word for them. Of packed text that is documents, because those
+        are rejected one by one.
+        """
+        documents = self.documents
+        return (self.rows_read, "rows") if documents is None else (documents + self.rejected.rows, "documents")
+
+    @property
     def rows_written(self) -> int:
         return sum(file.rows for file in self.files)
 

@@ -112,7 +112,7 @@ class Progress:
 
 @contextlib.contextmanager
 def progress_bar(progress: Progress, doing: str = "converting") -> Iterator[None]:
-    """Draws a bar of rows written out of rows read, for as long as the block runs."""
+    """Draws a bar of rows read, then of rows written out of them, for as long as the block runs."""
     pathlib.Path(progress.path).touch()
     finished = threading.Event()
     painter = threading.Thread(target=_paint, args=(progress, doing, finished), daemon=True)
@@ -127,7 +127,10 @@ def progress_bar(progress: Progress, doing: str = "converting") -> Iterator[None
 def _paint(progress: Progress, doing: str, finished: threading.Event) -> None:
     with Bar(unit=" rows", desc=doing, delay=0) as bar:
         while not finished.wait(_SECONDS_BETWEEN_LOOKS):
-            bar.total, bar.n = progress.totals()
+            read, written = progress.totals()
+            # Rows are written after all of them are read: until then, those that are read are what moves.
+            bar.total, bar.n = (read, written) if written else (None, read)
+            bar.set_description(doing if written else "reading", refresh=False)
             bar.refresh()
 
 
@@ -199,9 +202,11 @@ def run_job(job: Job[Published], *, output: str) -> Published:
         rejected = byte_streams.lines_in_files(found.rejected, job.input_splits, found.lines)
         found = dataclasses.replace(found, rejected=rejected)
         job.check_reconciled(found)
+        given, what = found.given
         source.check_rejection_limit(
             found.rejected,
-            rows_read=found.rows_read,
+            rows_read=given,
+            what=what,
             limit=run.max_rejected_fraction,
             unlabelled_limit=run.max_unlabelled_fraction,
         )

@@ -18,11 +18,21 @@ from beam_jobs.schema.labels import in_natural_order, leak_remarks, task_of
 from beam_jobs.schema.profiles import ColumnProfile, most_rows, read_profiles
 from beam_jobs.schema.table import Proposal, propose
 from beam_jobs.sources import files
+from beam_jobs.sources.byte_streams import lines_in_files
 from beam_jobs.sources.files import COMPRESSION
 from beam_jobs.sources.images import IMAGE_COLUMN, LABEL_COLUMN, ImageFolders
-from beam_jobs.sources.source import Input, InputSplit, Source
+from beam_jobs.sources.source import (
+    Input,
+    InputSplit,
+    RawRows,
+    Rejected,
+    Rejection,
+    Source,
+    likely_cause,
+    read_split,
+)
 from beam_jobs.sources.tokens import SEGMENTS_COLUMN, TOKENS_COLUMN, TokenRows
-from pipeline.base.errors import InputError, shortage
+from pipeline.base.errors import InputError, printable, shortage
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Datetime, Image, Label, Tokens
@@ -62,7 +72,7 @@ def propose_from(
             action="Leave it out.",
         )
     if isinstance(source, TokenRows):
-        return propose_tokens(source, name=name)
+        return propose_tokens(source, source.input_splits(inputs), name=name, max_rows=max_rows)
     input_splits = source.input_splits(inputs)
     if isinstance(source, ImageFolders):
         return propose_images(source, input_splits, name=name, max_rows=max_rows)
@@ -153,7 +163,11 @@ def _percent(fraction: float) -> str:
 def _description(feature: Feature) -> str:
     """Formats the fields that differ from the defaults: `categorical, vocabulary of 8`."""
     document = schema_lib.to_json(Schema(name="one", features=(feature,)), comments=False)["features"][0]
-    shown = {"vocabulary": len, "classes": lambda names: ", ".join(names[:4]) + (" …" if names[4:] else "")}
+    shown = {
+        "vocabulary": len,
+        "classes": lambda names: ", ".join(names[:4]) + (" …" if names[4:] else ""),
+        "tokenizer_digest": lambda digest: f"{digest[:12]}…",
+    }
     parts = [
         f"{key}={shown.get(key, str)(value)}"
         for key, value in document.items()
@@ -262,8 +276,13 @@ def _size_remarks(sizes: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         )
 
 
-def propose_tokens(source: TokenRows, *, name: str) -> Proposal:
-    """Proposes a schema from the tokenizer and the length of a row.
+_TEXT_BYTES = 64 << 20  # 64 MiB of texts that are looked at
+
+
+def propose_tokens(
+    source: TokenRows, input_splits: Sequence[InputSplit], *, name: str, max_rows: int
+) -> Proposal:
+    """Proposes a schema from the tokenizer and the length of a row; looks for texts that will be rejected.
 
     Feature `tokens` holds the ids. Feature `segments` numbers the documents of a row 1, 2 …; 0 is padding.
     """
@@ -279,13 +298,54 @@ def propose_tokens(source: TokenRows, *, name: str) -> Proposal:
     )
     end = source.tokenizer.end
     closes = f"token {end} closes each document" if end is not None else "no token closes a document"
+    wrong, looked_at = _unreadable_texts(source, input_splits, max_rows=max_rows)
     return Proposal(
         schema=Schema(name=name, features=features),
+        looked_at=looked_at,
         review=(
+            *wrong,
             f"'{TOKENS_COLUMN}': {source.tokenizer.size:,} token ids; {closes}.",
+            *source.tokenizer.remarks,
             f"There is no label: a model predicts the next of '{TOKENS_COLUMN}' (task next_token).",
         ),
     )
+
+
+def _unreadable_texts(
+    source: TokenRows, input_splits: Sequence[InputSplit], *, max_rows: int
+) -> tuple[list[str], str]:
+    """Returns a remark on the texts that convert will reject, and how much was looked at."""
+    rejected: list[Rejection] = []
+    lines: dict[str, int] = {}
+    rows = size = 0
+    for input_split, raw in _raw_of(source.source, input_splits):
+        texts, wrong = source.texts(raw, input_split)
+        rejected += [*raw.rejected, *wrong]
+        rows, size = rows + raw.rows_read, size + texts.nbytes
+        lines[input_split.name] = max(lines.get(input_split.name, 0), raw.lines)
+        if rows >= max_rows or size >= _TEXT_BYTES:
+            looked_at = f"Only the first {rows:,} texts were looked at."
+            break
+    else:
+        looked_at = f"All {rows:,} texts were looked at."
+    if not rejected:
+        return [], looked_at
+    found = Rejected(
+        reasons=dict(collections.Counter(each.reason for each in rejected)), listed=tuple(rejected)
+    )
+    [first, *_] = lines_in_files(found, input_splits, lines).listed
+    where = first.source if first.row is None else f"{first.source} row {first.row:,}"
+    reasons = ", ".join(f"{count:,} × {reason}" for reason, count in found.reasons.items())
+    cause = likely_cause(found.reasons, rows=0).strip()
+    return [
+        f"{len(rejected):,} of {rows:,} texts cannot be read, and convert rejects them ({reasons}). The first is "
+        f"{where}: '{printable(first.raw[:60])}'. {cause}".strip()
+    ], looked_at
+
+
+def _raw_of(source: Source, input_splits: Iterable[InputSplit]) -> Iterator[tuple[InputSplit, RawRows]]:
+    for input_split in input_splits:
+        yield from ((input_split, raw) for raw in read_split(source, input_split))
 
 
 def _folders_without_images(input_splits: Sequence[InputSplit], classes: Container[str]) -> list[str]:

@@ -18,6 +18,7 @@ from pipeline.data.schema.feature_json import schema_error
 from pipeline.data.schema.feature_types import Tokens
 from pipeline.data.schema.schema import Schema
 
+_ENCODING = "encoding"
 _FORMAT = flags.DEFINE_enum(
     "format",
     None,
@@ -115,6 +116,7 @@ def source_of(
     """
     raw_format = _FORMAT.value or format_of(inputs, remembered=(remembered or {}).get("format"))
     given = {flag.name: flag.value for flag in _OPTIONS if _is_given(flag)}
+    _check_encoding(given, raw_format)
     known = _known(raw_format, remembered or {})
     values = known | given
     if find := FORMATS[raw_format].find:
@@ -130,6 +132,20 @@ def source_of(
         length=_SEQUENCE_LENGTH.value,
         packing=text[_PACKING.name],
     )
+
+
+def _check_encoding(given: Collection[str], raw_format: str) -> None:
+    """Raises InputError where --encoding is given for a format that does not read it: its text would become
+    other characters than the flag promises.
+    """
+    readers = [name for name, known in FORMATS.items() if _ENCODING in {each.flag for each in known.options}]
+    if _ENCODING in given and raw_format not in readers:
+        raise InputError(
+            f"--{_ENCODING}",
+            received=f"files of --format={raw_format}",
+            expected=f"files of --format={', '.join(readers)}; text of all others is UTF-8",
+            action="Leave it out; to make a file UTF-8: iconv -f latin1 -t utf-8 FILE > NEW.",
+        )
 
 
 def _is_given(flag: flags.FlagHolder) -> bool:

@@ -1,5 +1,6 @@
 """Files of lines, cut into byte ranges that begin and end where a line does."""
 
+import codecs
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -77,11 +78,13 @@ class NumberedLines:
 
 
 def blocks(input_split: InputSplit) -> Iterator[bytes]:
-    """The bytes of an input split, decompressed, 1 MiB at a time."""
+    """The bytes of an input split, decompressed, 1 MiB at a time; without the file's byte order mark."""
     [path] = input_split.paths
     with ByteStream(path, start=input_split.start, end=input_split.end) as stream:
+        mark = codecs.BOM_UTF8 if not input_split.start else b""
         while block := stream.read(_READ_BYTES):
-            yield block
+            yield block.removeprefix(mark)
+            mark = b""
 
 
 def check_length(size: int, unit: str, path: str) -> None:

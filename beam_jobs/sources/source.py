@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_jobs.cells.text import NOT_UTF_8
-from pipeline.base.errors import InputError, naming_shortages
+from pipeline.base.errors import InputError, naming_shortages, printable
 from pipeline.data.origins.files import Origin, place
 
 # --- Rows that cannot be converted.
@@ -137,9 +137,16 @@ def _document(row: Rejection) -> dict[str, object]:
 
 
 def check_rejection_limit(
-    rejected: Rejected, *, rows_read: int, limit: float, unlabelled_limit: float = 0.0, examples: int = 5
+    rejected: Rejected,
+    *,
+    rows_read: int,
+    limit: float,
+    unlabelled_limit: float = 0.0,
+    examples: int = 5,
+    what: str = "rows",
 ) -> None:
-    """Raises InputError, with counts and examples, if more than `limit` of the rows were rejected.
+    """Raises InputError, with counts and examples, if more than `limit` of the rows were rejected; `what` is
+    the word for them.
 
     A row of several lines counts once for each line: it may have swallowed other rows. Rows without a label
     do not count, as long as they are at most `unlabelled_limit` of the rows.
@@ -162,7 +169,7 @@ def check_rejection_limit(
         flag += f" --max_unlabelled_fraction={share_needed(rejected.unlabelled, rows_read):g}"
     raise InputError(
         "rows that cannot be converted",
-        received=f"{rejected.rows:,} of {rows_read:,} rows{of_lines} ({reasons})",
+        received=f"{rejected.rows:,} of {rows_read:,} {what}{of_lines} ({reasons})",
         expected=f"at most a fraction of {limit:g} of them (--max_rejected_fraction)",
         action="Nothing was published. Correct the data or the schema, or allow for such rows to be left "
         f"out with {flag}. {cause}"
@@ -207,15 +214,22 @@ def format_doubts(doubts: Mapping[str, int], doubtful: Sequence[Rejection]) -> I
         if first:
             yield (
                 f"{first.source} line {first.row:,}: {reason} ({count:,} such rows). "
-                f"{_DOUBTS.get(reason, '')}It begins {first.raw[:60]!r}."
+                f"{_DOUBTS.get(reason, '')}It begins {_quoted(first.raw)}."
             )
 
 
 def _format(row: Rejection) -> str:
     origin = row.source if row.row is None else f"{row.source} row {row.row:,}"
     column = f", column '{row.column}'" if row.column else ""
-    raw = f": {row.raw[:60]!r}" if row.raw else ""
+    raw = f": {_quoted(row.raw)}" if row.raw else ""
     return f"{origin}{column}: {row.reason}{raw}"
+
+
+def _quoted(raw: str) -> str:
+    r"""Returns the start of a raw value in quotes. A byte that is not UTF-8 reads `\xfc`, as `excerpt` wrote
+    it; `repr` would double the backslash.
+    """
+    return f"'{printable(raw[:60])}'"
 
 
 def _first(listed: list[Rejection]) -> list[Rejection]:
@@ -373,7 +387,8 @@ _CAUSES = {
     " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are text "
     "(--quote=none) or are not closed, the first row is no header (--header=no), or --column_names names too "
     "few or too many.",
-    NOT_UTF_8: _OTHER_ENCODING,
+    NOT_UTF_8: "Likely the file has another encoding: give --encoding, such as latin-1, for CSV; make other "
+    "text UTF-8 with `iconv -f latin1 -t utf-8 FILE > NEW`.",
     "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), objects on "
     "more than one line (jq -c . FILE), lines that end in commas (sed 's/,[[:space:]]*$//' FILE), another "
     "format (--format), or in another encoding than UTF-8.",

@@ -161,7 +161,7 @@ class TokenRows:
         lines = 0
         for raw in self.source.read(input_split):
             lines = max(lines, raw.lines)
-            texts, rejected = self._texts(raw, input_split)
+            texts, rejected = self.texts(raw, input_split)
             # The doubtful rows are among those that are reported.
             reported = tuple(raw.reported(rejected))
             left_out = tuple(row for row in reported if not row.is_kept)
@@ -196,7 +196,10 @@ class TokenRows:
         is_long = waiting.is_open and len(waiting.documents[-1]) >= self.length
         return is_long and self.packing == "packed" and waiting.tokens >= self.most_tokens
 
-    def _texts(self, raw: RawRows, input_split: InputSplit) -> tuple[pa.StringArray, list[Rejection]]:
+    def texts(self, raw: RawRows, input_split: InputSplit) -> tuple[pa.StringArray, list[Rejection]]:
+        """Returns the texts of `raw`, null where there is none, and the rows that are not UTF-8; raises
+        InputError where the column is not there.
+        """
         if self.column not in raw.columns.schema.names and not raw.sparse:
             raise InputError(
                 f"input {input_split.paths[0]}",
@@ -258,6 +261,11 @@ class TokenRows:
                 for name, values in named.items()
             }
         )
+
+
+def remarks_of(source: Source) -> Sequence[str]:
+    """Returns what the tokenizer's file asks for and does not get; nothing where no tokens are made."""
+    return source.tokenizer.remarks if isinstance(source, TokenRows) else ()
 
 
 def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:

@@ -86,7 +86,10 @@ def _before(stops: Sequence[str], text: str) -> str:
 
 
 def notes(found: Sequence[Continuation], *, tokenizer: Tokenizer, length: int) -> Iterator[str]:
-    """Yields what the texts do not tell: prompts longer than a row of `length`, and empty continuations."""
+    """Yields what the texts do not tell: what the tokenizer's file asks for and does not get, prompts longer
+    than a row of `length`, and empty continuations.
+    """
+    yield from tokenizer.remarks
     sizes = map(len, tokenizer.encode([each.prompt for each in found]))
     for number, (each, size) in enumerate(zip(found, sizes, strict=True), 1):
         if size > length:

@@ -28,7 +28,7 @@ class Tokenizer(Protocol):
     """Instances are pickled to the workers.
 
     `name` and `digest` (SHA-256; empty for bytes) are what a schema remembers. `end` closes each document;
-    None: there is no such token.
+    None: there is no such token. `remarks` say what of the file is not obeyed.
     """
 
     @property
@@ -39,6 +39,8 @@ class Tokenizer(Protocol):
     def size(self) -> int: ...
     @property
     def end(self) -> int | None: ...
+    @property
+    def remarks(self) -> Sequence[str]: ...
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns int32 [tokens] for each text, without `end`."""
@@ -58,6 +60,7 @@ class ByteTokenizer:
     digest: str = ""
     size: int = 259
     end: int = 1
+    remarks: tuple[str, ...] = ()
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.frombuffer(text.encode(), np.uint8).astype(np.int32) + 3 for text in texts]
@@ -72,6 +75,7 @@ class _FileTokenizer:
 
     path: str
     read: Read
+    remarks = ()
 
     @property
     def name(self) -> str:
@@ -112,12 +116,28 @@ class _SentencePieceTokenizer(_FileTokenizer):
 
 @dataclasses.dataclass(frozen=True)
 class _HuggingFaceTokenizer(_FileTokenizer):
-    """A `tokenizer.json` of Hugging Face's tokenizers. What its post-processor would add is left out."""
+    """A `tokenizer.json` of Hugging Face's tokenizers. What its post-processor would add is left out, and so
+    are truncation and padding, which would lose text and add tokens that nobody wrote.
+    """
 
     @functools.cached_property
     def _tokenizer(self) -> object:
+        tokenizer = self._as_saved()
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+    def _as_saved(self) -> object:
         library = _imported("tokenizers", self.path)
         return library.Tokenizer.from_str(self.read(self.path).decode())
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        saved = self._as_saved()
+        cut, padding = saved.truncation, saved.padding
+        off = [f"truncation to {cut['max_length']:,} tokens"] * bool(cut) + ["padding"] * bool(padding)
+        asked = " and ".join(off)
+        return [f"{self.name} asks for {asked}: switched off, so that texts stay whole."] if off else ()
 
     @property
     def size(self) -> int:

@@ -236,8 +236,9 @@ class Spent:
 
 
 def time_spent(lines: Sequence[Mapping]) -> Spent | None:
-    """The account of what `read_goodput` returns; None if there are no lines."""
+    """The account of what `read_goodput` returns; None if there is no line of a process that was not refused."""
     groups = [list(group) for _, group in itertools.groupby(lines, key=lambda line: line["process"])]
+    groups = [group for group in groups if not _was_refused(group[-1])]
     if not groups:
         return None
     totals = dict.fromkeys(KINDS, 0.0)
@@ -246,12 +247,19 @@ def time_spent(lines: Sequence[Mapping]) -> Spent | None:
     for number, group in enumerate(groups):
         for kind, seconds in _of_process(group, groups[number + 1 :], is_first=not has_begun).items():
             totals[kind] += seconds
-        # Otherwise it was refused, or killed before its first batch.
+        # Otherwise it was killed before its first batch.
         has_begun |= group[-1]["from_step"] is not None
     for before, after in itertools.pairwise(groups):
         away += max(0.0, _gap(before, after) - _unwritten(before, after))
     longest = max(group[-1]["longest_save"] for group in groups)
     return Spent(seconds=totals, away_s=away, longest_save_s=longest, processes=tuple(_processes(groups)))
+
+
+def _was_refused(last: Mapping) -> bool:
+    """Returns whether a process ended by itself before it could train: its model was refused, for instance. It
+    is no part of the run.
+    """
+    return last["ended"] and last["from_step"] is None
 
 
 def _of_process(
