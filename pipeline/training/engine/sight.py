@@ -97,7 +97,8 @@ def sight_of(model: keras.Model, label: TokenLabel, strategy: tf.distribute.Stra
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Rows:
-    """Rows of tokens: the first, and some in which tokens at the end of a document are others.
+    """Rows of tokens: the first, and some in which tokens at the end of a document are others: many but its
+    last one, or its last one alone.
 
     Attributes:
       tokens: int32 [rows, length]; segments: int32 [length], the number of each token's document.
@@ -126,16 +127,18 @@ def _rows(label: TokenLabel) -> _Rows:
     for start, end in spans:
         # The last token stays: models may take it for the end of the document.
         begin = start + min(((end - start) // 3) | 1, end - start - 2)
-        base[begin : end - 1] = (size - 1) // 2
-        changed.append((begin, end))
+        base[begin:end] = (size - 1) // 2
+        changed += [(begin, end - 1), (end - 1, end)]
     tokens = np.stack([base] * (1 + len(changed)))
     for row, (begin, end) in enumerate(changed, start=1):
-        tokens[row, begin : end - 1] = size - 1
+        tokens[row, begin:end] = size - 1
+    ends = {end for _, end in spans}
     return _Rows(
         tokens=tokens,
         segments=1 + (places >= second).astype(np.int32),
         precedes=np.stack([places < begin for begin, _ in changed]),
-        is_apart=np.stack([places >= end for _, end in changed]),
+        # Where the last token changes, a model that takes it for the end may see the next document otherwise.
+        is_apart=np.stack([(places > end) & (end not in ends) for _, end in changed]),
     )
 
 

@@ -65,6 +65,7 @@ LEAKS = {
     "a convolution": lambda x, _: layers.Conv1D(8, 3, padding="same")(x),
     "attention": lambda x, _: layers.MultiHeadAttention(2, 4)(x, x),
     "the mean of a row": lambda x, _: x + ops.mean(x, axis=1, keepdims=True),
+    "the last token": lambda x, _: x + x[:, -1:],
     "blocks of 4": lambda x, _: ops.repeat(ops.mean(ops.reshape(x, (-1, 6, 4, 8)), axis=2), 4, axis=1),
 }
 
