@@ -79,8 +79,8 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(
             "--prompt",
             received="none" if not prompts else "an empty one",
-            expected="text to continue, here or in the file of --prompts; a model does not learn the first token "
-            "of a document, as it follows from none",
+            expected="text to continue, here or in the file of --prompts: a model does not learn the first "
+            "token of a document",
             action='Give the first word, such as --prompt="The ".',
         )
     if not all(_STOP.value):

@@ -112,9 +112,7 @@ def _counts(summary: Mapping) -> str:
     if not _is_of_texts(summary):
         return f"{summary['rows_read']:,} rows read, {written} written"
     documents = sum(part["documents"] for part in summary["splits"].values() if "documents" in part)
-    return (
-        f"{documents + summary['rows_rejected']:,} documents read, {documents:,} written in {written} rows"
-    )
+    return f"{documents + summary['rows_rejected']:,} documents read, {documents:,} written in {written} rows"
 
 
 def _is_of_texts(summary: Mapping) -> bool:

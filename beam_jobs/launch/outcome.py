@@ -80,7 +80,9 @@ class Outcome:
         are rejected one by one.
         """
         documents = self.documents
-        return (self.rows_read, "rows") if documents is None else (documents + self.rejected.rows, "documents")
+        return (
+            (self.rows_read, "rows") if documents is None else (documents + self.rejected.rows, "documents")
+        )
 
     @property
     def rows_written(self) -> int:

@@ -338,8 +338,8 @@ def _unreadable_texts(
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in found.reasons.items())
     cause = likely_cause(found.reasons, rows=0).strip()
     return [
-        f"{len(rejected):,} of {rows:,} texts cannot be read, and convert rejects them ({reasons}). The first is "
-        f"{where}: '{printable(first.raw[:60])}'. {cause}".strip()
+        f"{len(rejected):,} of {rows:,} texts cannot be read, and convert rejects them ({reasons}). The first "
+        f"is {where}: '{printable(first.raw[:60])}'. {cause}".strip()
     ], looked_at
 
 

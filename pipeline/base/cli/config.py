@@ -199,6 +199,16 @@ def get_config(path: str) -> ConfigDict:
         return runpy.run_path(name)["get_config"](*[argument] * bool(colon))
 
 
+def values_of_file(path: str) -> dict[str, object]:
+    """Returns the values of a config file by dotted key; raises InputError where it cannot be run."""
+    try:
+        return dict(config_leaves(get_config(path).to_dict()))
+    except (OSError, SyntaxError, ImportError) as error:
+        raise _no_config_file([f"--config={path}"], error) from None
+    except Exception as error:  # the file is the user's code
+        raise _fault_of_file(path, error) from None
+
+
 def search_of_file(path: str) -> str:
     """The text of `--sweep` that the config file proposes; raises InputError if it proposes none."""
     with _importing_beside(path):

@@ -63,7 +63,7 @@ def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
     """The exit code of `main`; bad input gets one line on stderr."""
     try:
         if any(argument in _HELP for argument in argv[1:]):
-            print(help_page(command))
+            print(help_page(command, config_file=_given_config(argv)))
             code = 0
         elif tuple(argv[1:]) == (COMPLETE,):
             print("\n".join(flag_words(command)))
@@ -125,14 +125,21 @@ _WIDTH = 100
 _KEY_WIDTH = 44
 
 
-def help_page(command: Command) -> str:
+def _given_config(argv: Sequence[str]) -> str:
+    """Returns the file of --config on a command line; empty where there is none."""
+    given = [each for each in argv if each.startswith("--config=")]
+    return given[-1].removeprefix("--config=") if given else ""
+
+
+def help_page(command: Command, *, config_file: str = "") -> str:
+    """Returns the page; with the values of a config file, where one is given, in place of the defaults."""
     sections = [f"{_usage(command)}\n\n{command.description.strip()}"]
     required = {holder.name for holder in command.required}
     for heading, holders in command.flags.items():
         lines = [described(flags.FLAGS[holder.name], required=holder.name in required) for holder in holders]
         sections.append("\n".join([heading, *lines]))
     if command.config_keys:
-        sections.append(_keys(command.config_keys()))
+        sections.append(_keys(command.config_keys(), config_file))
     return "\n\n".join(sections)
 
 
@@ -166,10 +173,16 @@ def _notes(flag: flags.Flag, *, required: bool) -> Iterator[str]:
         yield f"(default: {flag.default})"
 
 
-def _keys(keys: Sequence[Key]) -> str:
-    lines = ["Keys of the config: --config.KEY=VALUE overrides the file. Defaults, where the file sets none:"]
+def _keys(keys: Sequence[Key], file: str) -> str:
+    of_file = config.values_of_file(file) if file else {}
+    whose = (
+        f"Values of {file}"
+        if file
+        else "Defaults, where the file sets none; --help --config=FILE shows its own"
+    )
+    lines = [f"Keys of the config: --config.KEY=VALUE overrides the file. {whose}:"]
     for key in keys:
-        name = f"  {key.name}={_shown(key.default)}"
+        name = f"  {key.name}={_shown(of_file.pop(key.name, key.default))}"
         meaning = textwrap.fill(
             f"{key.type}; {key.meaning}",
             _WIDTH,
@@ -177,7 +190,7 @@ def _keys(keys: Sequence[Key]) -> str:
             subsequent_indent=" " * _KEY_WIDTH,
         )
         lines.append(meaning)
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  {name}={_shown(value)}" for name, value in of_file.items())])
 
 
 def _shown(value: object) -> str:

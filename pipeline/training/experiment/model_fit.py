@@ -21,6 +21,7 @@ import keras
 
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.preprocess import ModelInputs
+from pipeline.data.schema.schema import SEGMENTS
 
 IMAGE, _NUMERIC, _CATEGORIES = "image", "numeric", "categories"
 _TOKEN_IDS, _PADDING_MASK, _SEGMENT_IDS = "token_ids", "padding_mask", "segment_ids"
@@ -285,7 +286,12 @@ class _Data:
         columns = sorted({each for own in self._inputs.columns.values() for each in own})
         features = f", or the columns of {', '.join(columns)}" if columns else ""
         action = f"Name and shape the inputs like these, in {self._where}."
-        if _kind(wanted) == IMAGE and IMAGE in self.tensors and None not in wanted.shape[1:3]:
+        if wanted.name in (_TOKEN_IDS, _PADDING_MASK, _SEGMENT_IDS) and SEGMENTS in self._inputs.sequences:
+            action = (
+                "Call it in a function of your own: body({'token_ids': tokens, 'padding_mask': "
+                "keras.ops.cast(segments > 1, 'int32')}), as docs/guides/text_and_language.md shows."
+            )
+        elif _kind(wanted) == IMAGE and IMAGE in self.tensors and None not in wanted.shape[1:3]:
             action = (
                 f"Set --config.image_size={wanted.shape[1]},{wanted.shape[2]}, or build the model for these."
             )

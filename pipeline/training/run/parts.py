@@ -124,6 +124,13 @@ def build(setup: Setup) -> Run:
     )
 
 
+_SEES_OTHERS = (
+    "warning    the model sees other documents of a row: it does not mask by `segments`, as a recurrent "
+    "layer cannot. It trains, but predicts a document from those before it in its row, too, which tell nothing "
+    "of it. To give each document a row, convert with --packing=document."
+)
+
+
 def _check_sight(setup: Setup, model: keras.Model) -> tuple[str, ...]:
     """Warns of a model of the next token that sees other documents; raises InputError if it looks ahead."""
     label = setup.dataset.schema.label
@@ -139,7 +146,7 @@ def _check_sight(setup: Setup, model: keras.Model) -> tuple[str, ...]:
             action=f"{sight.CURE} pipeline.conform compares it.",
         )
     astray = found is not None and found.is_astray
-    return ("warning    the model sees other documents of a row: it does not mask by `segments`",) * astray
+    return (_SEES_OTHERS,) * astray
 
 
 def checkpoints_of(run: Run) -> Checkpoints:

@@ -236,7 +236,7 @@ class Spent:
 
 
 def time_spent(lines: Sequence[Mapping]) -> Spent | None:
-    """The account of what `read_goodput` returns; None if there is no line of a process that was not refused."""
+    """The account of what `read_goodput` returns; None if no process trained or was killed."""
     groups = [list(group) for _, group in itertools.groupby(lines, key=lambda line: line["process"])]
     groups = [group for group in groups if not _was_refused(group[-1])]
     if not groups:
@@ -256,8 +256,8 @@ def time_spent(lines: Sequence[Mapping]) -> Spent | None:
 
 
 def _was_refused(last: Mapping) -> bool:
-    """Returns whether a process ended by itself before it could train: its model was refused, for instance. It
-    is no part of the run.
+    """Returns whether a process ended by itself before it could train, as where its model was refused: it is
+    no part of the run.
     """
     return last["ended"] and last["from_step"] is None
 
