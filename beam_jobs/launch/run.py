@@ -127,11 +127,17 @@ def progress_bar(progress: Progress, doing: str = "converting") -> Iterator[None
 def _paint(progress: Progress, doing: str, finished: threading.Event) -> None:
     with Bar(unit=" rows", desc=doing, delay=0) as bar:
         while not finished.wait(_SECONDS_BETWEEN_LOOKS):
-            read, written = progress.totals()
-            # Rows are written after all of them are read: until then, those that are read are what moves.
-            bar.total, bar.n = (read, written) if written else (None, read)
-            bar.set_description(doing if written else "reading", refresh=False)
-            bar.refresh()
+            draw(bar, progress, doing)
+
+
+def draw(bar: Bar, progress: Progress, doing: str) -> None:
+    """Draws rows written out of rows read; until the first is written, which is after all are read, the rows
+    read.
+    """
+    read, written = progress.totals()
+    bar.total, bar.n = (read, written) if written else (None, read)
+    bar.set_description(doing if written else "reading", refresh=False)
+    bar.refresh()
 
 
 Published = TypeVar("Published", covariant=True)

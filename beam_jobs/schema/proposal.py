@@ -336,11 +336,9 @@ def _unreadable_texts(
     [first, *_] = lines_in_files(found, input_splits, lines).listed
     where = first.source if first.row is None else f"{first.source} row {first.row:,}"
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in found.reasons.items())
-    cause = likely_cause(found.reasons, rows=0).strip()
-    return [
-        f"{len(rejected):,} of {rows:,} texts cannot be read, and convert rejects them ({reasons}). The first "
-        f"is {where}: '{printable(first.raw[:60])}'. {cause}".strip()
-    ], looked_at
+    told = f"{len(rejected):,} of {rows:,} texts cannot be read, and convert rejects them ({reasons}). "
+    told += f"The first is {where}: '{printable(first.raw[:60])}'. {likely_cause(found.reasons, rows=0)}"
+    return [told.strip()], looked_at
 
 
 def _raw_of(source: Source, input_splits: Iterable[InputSplit]) -> Iterator[tuple[InputSplit, RawRows]]:

@@ -134,8 +134,9 @@ class _HuggingFaceTokenizer(_FileTokenizer):
     @property
     def remarks(self) -> Sequence[str]:
         saved = self._as_saved()
-        cut, padding = saved.truncation, saved.padding
-        off = [f"truncation to {cut['max_length']:,} tokens"] * bool(cut) + ["padding"] * bool(padding)
+        cut = saved.truncation
+        off = [f"truncation to {cut['max_length']:,} tokens"] if cut else []
+        off += ["padding"] if saved.padding else []
         asked = " and ".join(off)
         return [f"{self.name} asks for {asked}: switched off, so that texts stay whole."] if off else ()
 

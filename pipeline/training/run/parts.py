@@ -126,8 +126,8 @@ def build(setup: Setup) -> Run:
 
 _SEES_OTHERS = (
     "warning    the model sees other documents of a row: it does not mask by `segments`, as a recurrent "
-    "layer cannot. It trains, but predicts a document from those before it in its row, too, which tell nothing "
-    "of it. To give each document a row, convert with --packing=document."
+    "layer cannot. It trains, but predicts a document from those before it in its row, too, which tell "
+    "nothing of it. To give each document a row, convert with --packing=document."
 )
 
 

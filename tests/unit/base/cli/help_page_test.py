@@ -8,6 +8,8 @@ import pytest
 from absl import flags
 
 from pipeline.base.cli import config, run
+from pipeline.base.cli.command import Command
+from pipeline.base.errors import InputError
 from pipeline.configs import base
 from tests.commands.command_lines_test import COMMANDS, answer
 from tests.house.imports import ROOT
@@ -56,6 +58,16 @@ def test_there_is_an_example(module: str, pages: dict[str, subprocess.CompletedP
 def test_every_key_of_the_config_is_shown(module: str, pages: dict[str, subprocess.CompletedProcess]):
     for key in config.keys_of(base):
         assert f"\n  {key.name}=" in pages[module].stdout
+
+
+def test_a_config_file_beside_help_shows_its_own_values():
+    command = Command(name="c", description="d", flags={}, config_keys=lambda: config.keys_of(base))
+    page = run.help_page(command, config_file="pipeline/configs/language_model.py")
+    assert "Values of pipeline/configs/language_model.py:" in page
+    assert "  train.epochs=1.5 " in page
+    assert "\n  model.width=96\n" in f"{page}\n"
+    with pytest.raises(InputError, match="received no such file"):
+        run.help_page(command, config_file="nowhere.py")
 
 
 def test_what_a_flag_takes_is_shown():

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import types
 
 import pytest
 
@@ -47,6 +48,16 @@ def test_they_can_stop_the_publication(tmp_path: pathlib.Path):
     with pytest.raises(InputError, match=r"\(leakage\).*Nothing was published"):
         converted(tmp_path, Policy(severities={"leakage": "error"}))
     assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("layout", "severity", "are_counted"),
+    [("rows", "warning", True), ("blocks", "warning", False), ("blocks", "ignore", True)],
+)
+def test_blocks_are_not_looked_through(layout: str, severity: str, are_counted: bool):
+    planned = types.SimpleNamespace(layout=layout, shards={"train": 1, "test": 1})
+    policy = Policy(severities={"leakage": severity})
+    assert dataset.are_leaks_counted(planned, policy) == are_counted
 
 
 def test_blocks_cannot_be_stopped_for_what_their_index_does_not_tell():

@@ -38,6 +38,20 @@ def test_texts_have_documents_tokens_and_padding():
         ["train", "100", "243", "900", "10.0%", "1", "1.0"],
         ["test", "4", "13", "40", "0.0%", "1", "1.0"],
     ]
+    assert found[3] == "256 documents read, 256 written in 104 rows, 0 rejected"
+
+
+def test_where_leaks_are_counted_is_said_if_they_were_not():
+    given = published({"train": 3}, were_leaks_counted=False)
+    assert any("python -m beam_jobs.verify out` counts" in line for line in lines(given))
+    assert not any("verify" in line for line in lines(published({"train": 3})))
+
+
+def test_a_dataset_without_rows_has_one_warning():
+    given = published({"train": 0, "test": 0})
+    given.manifest.rows_read = given.manifest.rows_rejected = 200
+    [warning] = [line for line in lines(given) if line.startswith("warning")]
+    assert warning == "warning: the dataset has no rows: all 200 were rejected."
 
 
 def test_rows_of_a_table_have_none_of_these():

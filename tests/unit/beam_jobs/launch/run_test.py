@@ -15,9 +15,10 @@ from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFi
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run, run_job
 from beam_jobs.sources import files
-from beam_jobs.sources.source import Input, InputSplit, Rejection
+from beam_jobs.sources.source import Input, InputSplit, Rejected, Rejection
 from pipeline.base.cli import signals
 from pipeline.base.errors import InputError
+from pipeline.base.progress import Bar
 
 
 class Write(beam.DoFn):
@@ -102,6 +103,28 @@ def test_too_many_rejected_rows_publish_nothing(tmp_path: pathlib.Path):
     with pytest.raises(InputError, match=r"1 of 3 rows \(1 × negative\)"):
         run_numbers(tmp_path / "out", 1, -2, 3, max_rejected_fraction=0.1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_on_packed_text_counts_documents():
+    """300 documents in 10 rows, and 2 that were rejected."""
+    noted = {"documents of train": 290, "documents of test": 10, "tokens of train": 900}
+    rejected = Rejected(reasons={"not UTF-8": 2}, listed=())
+    made = Outcome(rows_read=12, rejected=rejected, files=(), statistics={}, noted=noted)
+    assert made.given == (302, "documents")
+    assert dataclasses.replace(made, noted={}).given == (12, "rows")
+
+
+def test_the_bar_moves_while_rows_are_read(tmp_path: pathlib.Path):
+    progress = Progress(path=str(tmp_path / "progress"))
+    (tmp_path / "progress").touch()
+    bar = Bar(delay=0)
+    progress.add(read=30)
+    run.draw(bar, progress, "converting")
+    assert (bar.desc, bar.n, bar.total) == ("reading: ", 30, None)
+    progress.add(written=10)
+    run.draw(bar, progress, "converting")
+    assert (bar.desc, bar.n, bar.total) == ("converting: ", 10, 30)
+    bar.close()
 
 
 def test_a_job_that_refuses_to_publish_leaves_nothing(tmp_path: pathlib.Path):

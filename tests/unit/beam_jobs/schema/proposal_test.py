@@ -15,7 +15,12 @@ from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.files import WithPartitions
 from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.source import Input
+from beam_jobs.sources.text import TextFiles
+from beam_jobs.sources.tokens import TokenRows
 from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.tokenizers import ByteTokenizer
+from pipeline.data.schema.feature_types import Tokens
+from pipeline.data.schema.schema import Schema
 from tests.conformance.pictures.subtypes import exif
 
 
@@ -78,6 +83,29 @@ def test_whether_all_rows_were_looked_at_is_said(tmp_path: pathlib.Path):
         20: "Only 12 rows were looked at (--max_rows=20): others may hold other values.",
         60: "All 32 rows were looked at.",
     }
+
+
+def test_texts_that_are_not_utf_8_are_counted_and_the_first_is_named(tmp_path: pathlib.Path):
+    (tmp_path / "a.txt").write_bytes(b"one\n" * 9 + b"Gr\xfc\xdfe\n" + b"two\n" * 9)
+    text = TextFiles(split_bytes=20)
+    source = TokenRows(source=text, tokenizer=ByteTokenizer(), column="text", length=8)
+    proposed = propose_from(source, [Input(location=str(tmp_path / "a.txt"))], max_rows=100)
+    assert proposed.looked_at == "All 19 texts were looked at."
+    assert proposed.review[0].startswith(
+        "1 of 19 texts cannot be read, and convert rejects them (1 × not UTF-8). "
+        r"The first is a.txt row 10: 'Gr\xfc\xdfe'. Likely the file has another encoding"
+    )
+    assert "iconv -f latin1" in proposed.review[0]
+    few = propose_from(source, [Input(location=str(tmp_path / "a.txt"))], max_rows=5)
+    assert few.looked_at == "Only the first 5 texts were looked at."
+
+
+def test_the_digest_of_a_tokenizer_is_shown_by_its_start():
+    tokens = Tokens(
+        name="tokens", length=8, vocabulary_size=9, tokenizer="t.json", tokenizer_digest="ab" * 32
+    )
+    shown = proposal.format_summary(Schema(name="s", features=(tokens,)))
+    assert "tokenizer_digest=abababababab…" in shown
 
 
 def test_rows_that_were_written_twice_are_told_where_a_column_tells_rows_apart(tmp_path: pathlib.Path):

@@ -111,6 +111,13 @@ def test_the_fraction_that_an_error_names_is_enough(of: int):
             source.check_rejection_limit(rejected, rows_read=of, limit=(rows - 0.01) / of)
 
 
+def test_a_byte_that_is_not_utf_8_is_shown_with_one_backslash():
+    row = Rejection(source="a.txt", row=7, reason="not UTF-8", raw=source.excerpt(b"Gr\xfc\x1b\xdfe"))
+    rejected = Rejected(reasons={"not UTF-8": 1}, listed=(row,))
+    with pytest.raises(InputError, match=r"1 of 9 documents .*row 7: not UTF-8: 'Gr\\xfc\\x1b\\xdfe'"):
+        source.check_rejection_limit(rejected, rows_read=9, limit=0.1, what="documents")
+
+
 def test_doubtful_rows_are_told_and_not_counted():
     collect = source.CollectRejected()
     parts = [collect.create_accumulator() for _ in range(2)]

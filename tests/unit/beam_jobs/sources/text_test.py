@@ -35,6 +35,13 @@ def test_cutting_a_file_changes_no_row(tmp_path: pathlib.Path, unit: str, expect
 
 
 @pytest.mark.parametrize("unit", UNITS)
+def test_a_byte_order_mark_is_no_text(tmp_path: pathlib.Path, unit: str):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\n\ntwo")
+    whole, parts = (texts(TextFiles(unit=unit, split_bytes=size), tmp_path / "a.txt") for size in (100, 2))
+    assert whole == parts == ([b"one\n\ntwo"] if unit == "document" else [b"one", b"two"])
+
+
+@pytest.mark.parametrize("unit", UNITS)
 def test_rows_that_no_worker_can_hold_are_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, unit: str
 ):

@@ -113,6 +113,11 @@ def test_a_note_that_cannot_be_is_refused(given, wrong):
         given(remembered=wrong)
 
 
+def test_an_encoding_is_refused_for_text_files(given):
+    with pytest.raises(InputError, match=r"--encoding: received files of --format=text; .* iconv -f latin1"):
+        given("--encoding=latin-1")
+
+
 @pytest.mark.parametrize("packing", ["packed", "document"])
 @pytest.mark.parametrize("most_tokens", [1 << 22, 64])
 def test_documents_and_tokens_are_counted_once(tmp_path, packing, most_tokens):

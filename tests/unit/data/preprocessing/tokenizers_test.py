@@ -54,6 +54,20 @@ def test_the_tokenizer_of_hugging_face(tmp_path: pathlib.Path):
     assert tokenizer.decode([2, 2]) == "water water"
 
 
+def test_what_a_file_says_of_truncation_and_padding_is_switched_off(tmp_path: pathlib.Path):
+    pytest.importorskip("tokenizers", reason="the library 'tokenizers' is optional")
+    cut = {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}
+    padded = {"strategy": {"Fixed": 8}, "direction": "Right", "pad_to_multiple_of": None}
+    padded |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "<unk>"}
+    (tmp_path / "t.json").write_text(json.dumps(WORDS | {"truncation": cut, "padding": padded}))
+    tokenizer = pickle.loads(pickle.dumps(open_tokenizer(str(tmp_path / "t.json"))))
+    assert [ids.tolist() for ids in tokenizer.encode(["water " * 4, "water"])] == [[2] * 4, [2]]
+    told = "t.json asks for truncation to 2 tokens and padding: switched off, so that texts stay whole."
+    assert tokenizer.remarks == [told]
+    (tmp_path / "plain.json").write_text(json.dumps(WORDS))
+    assert not open_tokenizer(str(tmp_path / "plain.json")).remarks
+
+
 @pytest.mark.parametrize(("name", "library"), [("t.json", "tokenizers"), ("t.model", "sentencepiece")])
 def test_without_its_library_a_tokenizer_says_what_to_install(
     tmp_path: pathlib.Path, name: str, library: str

@@ -1,5 +1,7 @@
 """Anybody's model is fitted to data and task: inputs by name, a head where it has none, notes on both."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -111,6 +113,18 @@ def test_texts_fill_token_ids_and_their_mask_and_are_averaged_where_words_are():
     fit = fitted(make, TEXT)
     np.testing.assert_array_equal(inside(fit, {"words": words}), [[4, 4], [0, 0], [3, 3]])
     assert "the average over tokens of the features [batch, 4, 2]" in fit.notes[0]
+
+
+def test_a_backbone_of_packed_text_is_told_how_to_call_it():
+    def make():
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask")
+        }
+        return keras.Model(inputs, keras.layers.Embedding(10, 3)(inputs["token_ids"]))
+
+    packed = dataclasses.replace(TEXT, sequences={"tokens": (4, 10), "segments": (4, 6)})
+    with pytest.raises(InputError, match=r"body\(\{'token_ids': tokens, 'padding_mask': .*segments > 1"):
+        fitted(make, packed)
 
 
 @pytest.mark.parametrize(

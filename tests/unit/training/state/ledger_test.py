@@ -93,12 +93,13 @@ def test_what_a_kill_undid_is_lost_and_the_rest_counts(path, clock):
     assert account(path).away_s == pytest.approx(60 - 3.0 - 0.1)
 
 
-def test_a_start_after_one_that_was_refused_is_no_restart(path, clock):
+def test_a_process_that_was_refused_is_no_part_of_the_run(path, clock):
     with pytest.raises(InputError), GoodputLog(path, age_s=3.0, clock=clock, now=clock, beats=False):
         raise InputError("image_size", received="none", expected="a size", action="Set one.")
     with process(path, clock, from_step=0) as one:
         steps(one, clock, 10)
-    assert spent(path) == {"start": 3.0 + 3.5, "compile": 1.5, "productive": 10.0}
+    assert spent(path) == {"start": 3.5, "compile": 1.5, "productive": 10.0}
+    assert len(account(path).processes) == 1
 
 
 def test_a_start_after_a_kill_before_the_first_checkpoint_is_a_restart(path, clock):
