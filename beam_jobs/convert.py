@@ -22,8 +22,9 @@ any number of workers. If a row does not conform to the schema, nothing is publi
 --max_rejected_fraction allows for it; rows left out are listed in <output>/rejected/rejected.jsonl.
 
 <output>/anomalies.json lists what is odd about the data as a whole: a column that is mostly missing or
-constant, values outside the vocabulary, records that two splits have. Compared with --baseline=DIR, it also
-lists new values, drift and more. With --severity=drift=error, drift keeps the dataset from being published.
+constant, values outside the vocabulary, records that two splits have (with --layout=blocks,
+beam_jobs.verify counts these instead). Compared with --baseline=DIR, it also lists new values, drift and
+more. With --severity=drift=error, drift keeps the dataset from being published.
 
 Flags that are not listed here go to Beam, for instance two worker processes:
 
@@ -69,7 +70,11 @@ _SPLITS = flags.DEFINE_string(
     "splits", plan.DEFAULT_SPLITS, "SPLIT=FRACTION,…: the splits of rows whose --input names none."
 )
 _MAX_REJECTED = flags.DEFINE_float(
-    "max_rejected_fraction", 0.0, "Largest fraction of the rows that may be left out.", 0.0, 1.0
+    "max_rejected_fraction",
+    0.0,
+    "Largest fraction of the rows, or of the documents of packed text, that may be left out.",
+    0.0,
+    1.0,
 )
 _MAX_UNLABELLED = flags.DEFINE_float(
     "max_unlabelled_fraction",

@@ -55,7 +55,11 @@ _KEYS = flags.DEFINE_list(
 )
 _BATCH = flags.DEFINE_integer("batch", 1024, "Rows in one call of the model, at most.", 1)
 _MAX_REJECTED = flags.DEFINE_float(
-    "max_rejected_fraction", 0.0, "Largest fraction of the rows that may be left out.", 0.0, 1.0
+    "max_rejected_fraction",
+    0.0,
+    "Largest fraction of the rows, or of the documents of packed text, that may be left out.",
+    0.0,
+    1.0,
 )
 _RUNNER = flags.DEFINE_string("runner", "FnApiRunner", "NAME: the Beam runner.")
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the summary to it, as JSON.")
