@@ -1,11 +1,21 @@
 """What convert says at its end: texts are counted, and a split with another share than was asked is named."""
 
+import pathlib
 import types
 
 import pytest
 
-from beam_jobs.conversion import summary
+from beam_jobs.checks.anomalies import Policy
+from beam_jobs.checks.validate import Rules
+from beam_jobs.conversion import plan, summary
+from beam_jobs.conversion.job import Conversion, convert
 from beam_jobs.conversion.summary import Published
+from beam_jobs.launch.run import Run
+from beam_jobs.schema.proposal import propose_from
+from beam_jobs.sources.source import Input
+from beam_jobs.sources.text import TextFiles
+from beam_jobs.sources.tokens import TokenRows
+from pipeline.data.preprocessing.tokenizers import ByteTokenizer
 
 
 def published(rows: dict[str, int], **more) -> Published:
@@ -39,6 +49,24 @@ def test_texts_have_documents_tokens_and_padding():
         ["test", "4", "13", "40", "0.0%", "1", "1.0"],
     ]
     assert found[3] == "256 documents read, 256 written in 104 rows, 0 rejected"
+
+
+def test_a_limit_on_rejected_texts_counts_documents(tmp_path: pathlib.Path):
+    """2 of 42 documents are a twentieth of them; of the rows that hold them, they would be half."""
+    (tmp_path / "a.txt").write_bytes(b"one two\n" * 40 + b"\xff\n" * 2)
+    source = TokenRows(source=TextFiles(), tokenizer=ByteTokenizer(), column="text", length=200)
+    inputs = [Input(location=str(tmp_path / "a.txt"), split="train")]
+    schema = propose_from(source, inputs, max_rows=100).schema
+    conversion = Conversion(
+        source=source,
+        schema=schema,
+        plan=plan.make_plan(inputs, source, schema, shard_bytes=1 << 20),
+        rules=Rules(policy=Policy()),
+        run=Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.05),
+        command="",
+    )
+    found = summary.text(convert(conversion, output=str(tmp_path / "out")))
+    assert "42 documents read, 40 written in 2 rows, 2 rejected" in found
 
 
 def test_where_leaks_are_counted_is_said_if_they_were_not():
