@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+import penstock
 from beam_jobs.sources.formats import open_source
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.origins import reader
@@ -31,6 +32,13 @@ def test_file_line_and_text(dataset: Dataset):
     assert int(raw.text) == raw.origin.row - 2
     assert str(raw) == rf"a\nb.csv line {raw.origin.row}"
     assert pathlib.Path(raw.folder) == dataset.directory.parent
+
+
+def test_the_origins_of_a_split_are_those_of_its_source(dataset: Dataset):
+    split = penstock.open(dataset.directory)["train[-30:]+train[:10]"]
+    lines = [int(row["number"]) + 2 for row in split.source()]
+    assert [origin.row for origin in split.origins()] == lines
+    assert {origin.file for origin in split.origins()} == {"a\nb.csv"}
 
 
 def test_what_is_damaged_costs_its_answers_alone(dataset: Dataset):
