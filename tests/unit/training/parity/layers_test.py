@@ -133,6 +133,18 @@ def test_the_layers_of_a_model_in_the_model_are_compared(kind: str):
     assert [each.name for each in found if each.excess > 1] == ["backbone/spread"]
 
 
+def test_the_gradients_of_a_layer_that_takes_the_largest_are_not_compared():
+    def pooled(policy: str) -> keras.Model:
+        inputs = keras.Input((24, 1), name="x")
+        largest = keras.layers.MaxPooling1D(4, dtype=keras.DTypePolicy(policy), name="largest")(inputs)
+        return keras.Model({"x": inputs}, largest)
+
+    nearly_equal = {"x": tf.constant(X[:, :, None] / 1000 + 1)}
+    (found,), _ = layer_differences(pooled("float32"), pooled("mixed_bfloat16"), nearly_equal)
+    assert found.errors.keys() == {"outputs"}
+    assert found.excess < 1
+
+
 def test_a_layer_of_another_model_is_left_out():
     keras.utils.clear_session(free_memory=False)
     shared, elsewhere = keras.layers.Dense(3, name="shared"), keras.Input((3,))
