@@ -3,12 +3,12 @@ r"""Fine-tuning beside training from scratch: 500 images of digits that the firs
   python -m benchmarks.fine_tuning --data=DIR --scratch=DIR [--seeds=0,1,2] [--json=FILE]
 
 A first run learns MNIST's digits 0 to 4. Then 100 images each of the digits 5 to 9 are learned: from scratch,
-and from the first run's weights, with its backbone frozen for a third of the steps before all of it learns, by
-the same rate as the head or by a part of it.
+and from the first run's weights, with its backbone frozen for a third of the steps before all of it learns:
+by the rate of the head, or by a part of it.
 Accuracy is that of the 4,861 test images of these digits. docs/training.md explains the keys of the config.
 --json writes {way: [accuracy of each seed]}. What is done is not done again.
 
-Hardware: any. Duration: about 4 minutes of CPU time. Needs 100 MB in --scratch.
+Hardware: any. Duration: about 7 minutes of CPU time. Needs 100 MB in --scratch.
 """
 
 import json

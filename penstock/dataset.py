@@ -191,9 +191,9 @@ class Split:
     def origins(self) -> "list[Origin | None]":
         """Where each row came from, in stored order, which is that of `once` and of `source()`.
 
-        An origin has the `file`, relative to the folder of the inputs, and the `row` in it, from 1; None where
-        the file is one row, such as a picture. A row whose origin is not known has None: `--noorigins` wrote
-        the dataset, or its `origins/` were deleted.
+        An origin has the `file`, relative to the folder of the inputs, and the `row` in it, from 1; the `row`
+        is None where the file is one row, such as a picture. A row whose origin is not known has None:
+        `--noorigins` wrote the dataset, or its `origins/` were deleted.
 
         Raises:
           InputError: origins are damaged.

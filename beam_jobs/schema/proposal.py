@@ -252,7 +252,7 @@ def _size_remarks(sizes: Mapping[str, tuple[int, int]]) -> Iterator[str]:
     proposed = ",".join(str(min(_LARGEST_PROPOSED, -(-side // 8) * 8)) for side in (height, width))
     yield (
         f"Sizes differ (height and width 0), {_sides(width, height)} is in the middle: training needs one "
-        f"size, as --config.image_size={proposed} (height, width). Images of another shape are squeezed to it."
+        f"size, as --config.image_size={proposed} (height, width). Other shapes are squeezed to it."
     )
     largest = max(sizes, key=lambda name: math.prod(sizes[name]))
     if math.prod(sizes[largest]) > _HUGE * width * height:

@@ -29,7 +29,7 @@ _TOLERANCES = {_OUTPUTS: 8 * _ULP, _GRADIENTS: 2 * _ULP**0.5}
 # sides change gradients by more than rounding, without harm to training.
 _WHOLE = {"logits": 0.1}
 _SEED = 0
-# Layers and operations that choose the largest of some numbers. Of two that are nearly equal, rounding decides
+# Layers and operations that choose the largest of some numbers. Where two are nearly equal, rounding decides
 # which one gets the whole gradient: that is harmless, and their gradients may differ by any amount.
 _CHOOSING = ("Max", "GlobalMax")
 _CAST = "Cast"  # the operation of keras.ops.cast, which has no public name
@@ -44,7 +44,7 @@ def compare(subject: Subject) -> Comparison:
     exact, rounded = subject.model(), subject.model(_BFLOAT16)
     whole = _whole(exact, rounded, inputs)
     if _graph(exact) is None:
-        return _summary("the whole model, which is not a graph of layers, in bfloat16 against float32", [whole])
+        return _summary("the whole model, no graph of layers, in bfloat16 against float32", [whole])
     found, passed_over = layer_differences(exact, rounded, inputs)
     left_out = f"; not compared: {_named(passed_over)}" if passed_over else ""
     return _summary(f"each layer in bfloat16 against float32{left_out}", [*found, whole])

@@ -125,9 +125,7 @@ def test_the_layers_of_a_model_in_the_model_are_compared(kind: str):
         features = inner({"y": same} if kind == "of a dict" else same)
         return keras.Model({"x": inputs}, keras.layers.Dense(1, dtype="float32", name="logits")(features))
 
-    found, passed_over = layer_differences(
-        nested("float32"), nested("mixed_bfloat16"), {"x": tf.constant(X)}
-    )
+    found, passed_over = layer_differences(nested("float32"), nested("mixed_bfloat16"), {"x": tf.constant(X)})
     assert not passed_over
     assert [each.name for each in found] == ["same", "backbone/spread", "backbone/dense", "logits"]
     assert [each.name for each in found if each.excess > 1] == ["backbone/spread"]
