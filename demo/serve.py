@@ -3,6 +3,7 @@
   python -m demo.serve --model=build/model/1
   curl localhost:8501/v1/models/model:predict --data '{"signature_name": "raw", "inputs": {"age": [31]}}'
   curl localhost:8501/v1/models/model:predict --data @build/model/1/example_request.json
+  curl localhost:8501/v1/models/model  # is it there?
 
 TensorFlow Serving takes the same requests, and is what clients should ask: it batches, and loads versions.
 """
@@ -20,7 +21,8 @@ import tensorflow as tf
 
 from pipeline.data.images.pixels import size_refusal
 
-PATH = "/v1/models/model:predict"
+MODEL = "/v1/models/model"
+PATH = f"{MODEL}:predict"
 
 Signatures = Mapping[str, tf.types.experimental.ConcreteFunction]
 
@@ -166,13 +168,30 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def server(loaded: tf.Module, *, port: int) -> http.server.ThreadingHTTPServer:
+def state(version: str) -> dict[str, object]:
+    """What TensorFlow Serving says of a model that answers."""
+    status = {"error_code": "OK", "error_message": ""}
+    return {"model_version_status": [{"version": version, "state": "AVAILABLE", "status": status}]}
+
+
+def server(loaded: tf.Module, *, port: int, version: str = "1") -> http.server.ThreadingHTTPServer:
     """A server of an export as `tf.saved_model.load` gives it; port 0 is any that is free."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == MODEL:
+                self._reply(200, state(version))
+            else:
+                self.send_error(404, f"path: received GET {self.path}")
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """Answers in JSON, also what http.server itself refuses, such as other methods."""
+            expected = f"expected POST {PATH} for predictions, or GET {MODEL} for the state"
+            self._reply(code, {"error": f"{message or explain}; {expected}"})
+
         def do_POST(self) -> None:
             if self.path != PATH:
-                self._reply(404, {"error": f"path: received {self.path}; expected {PATH}"})
+                self.send_error(404, f"path: received POST {self.path}")
                 return
             try:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -205,7 +224,8 @@ def main() -> None:
     except (OSError, ValueError, tf.errors.OpError) as error:
         parser.error(f"--model: received {given.model}, which does not load ({error})")
     try:
-        serving = server(loaded, port=given.port)
+        name = pathlib.Path(given.model).resolve().name
+        serving = server(loaded, port=given.port, version=name if name.isdecimal() else "1")
     except (OSError, OverflowError) as error:
         parser.error(f"--port: received {given.port} ({error}); expected a free port, such as 0 for any")
     with serving:

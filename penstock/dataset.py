@@ -10,11 +10,13 @@ program has to remember is how many examples it has taken. TensorFlow is importe
 `source` needs none.
 """
 
+import contextlib
 import dataclasses
 import glob
 import operator
 import os
 import pathlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, SupportsIndex
 
@@ -31,6 +33,7 @@ from pipeline.data.schema.schema import Schema
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from pipeline.data.origins.files import Origin
     from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
     from pipeline.training.experiment.config import Data
 
@@ -140,6 +143,34 @@ class Dataset:
         return f"<penstock.Dataset {self._opened}, {splits}>"
 
 
+# `--config.image_size=224,224` or `--config.augmentation.hue`, in errors that commands give, too.
+_KEY = re.compile(r"--config\.(\w+)(?:\.(\w+))?(?:=(\w+(?:[.,]\w+)*))?")
+
+
+@contextlib.contextmanager
+def _naming_arguments() -> Iterator[None]:
+    """In errors, names the arguments that a program has in place of a command's flags."""
+    try:
+        yield
+    except InputError as error:
+        said = {key: getattr(error, key) for key in ("thing", "received", "expected", "action")}
+        thing, *others = (_KEY.sub(_as_argument, text) for text in said.values())
+        raise type(error)(thing, **dict(zip([*said][1:], others, strict=True))) from None
+
+
+def _as_argument(key: re.Match) -> str:
+    """`image_size=(224, 224)` of `--config.image_size=224,224`."""
+    name, part, value = key.groups()
+    if value is not None and not value[0].isdigit():
+        value = repr(value)
+    elif value is not None and "," in value:
+        value = f"({value.replace(',', ', ')})"
+    if name == "augmentation":
+        return f"augmentation={{'{part}': {value or '…'}}}"
+    argument = "size" if name == "global_batch" else part or name
+    return f"{argument}={value}" if value else argument
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Split:
     """Rows of a dataset. Positions are numbers of examples in the endless stream of shuffled epochs."""
@@ -157,6 +188,21 @@ class Split:
         dataset = self.selection.dataset
         return f"<penstock.Split '{self.selection.expression}' of {dataset}: {self.rows:,} rows>"
 
+    def origins(self) -> "list[Origin | None]":
+        """Where each row came from, in stored order, which is that of `once` and of `source()`.
+
+        An origin has the `file`, relative to the folder of the inputs, and the `row` in it, from 1; the `row`
+        is None where the file is one row, such as a picture. A row whose origin is not known has None:
+        `--noorigins` wrote the dataset, or its `origins/` were deleted.
+
+        Raises:
+          InputError: origins are damaged.
+        """
+        from pipeline.data.origins.reader import of_selected
+
+        return of_selected(self.selection)
+
+    @_naming_arguments()
     def batches(
         self,
         size: int,
@@ -208,6 +254,7 @@ class Split:
             targets=data_lib.targets(data, self.selection.dataset.schema),
         )
 
+    @_naming_arguments()
     def once(
         self,
         size: int,
@@ -233,6 +280,7 @@ class Split:
         steps = evaluation_steps(self.rows, size)
         return batches.apply(tf.data.experimental.assert_cardinality(steps))
 
+    @_naming_arguments()
     def raw(
         self,
         size: int,
@@ -260,6 +308,7 @@ class Split:
             )
         )
 
+    @_naming_arguments()
     def source(
         self, size: int = 0, *, seed: int | None = None, shuffle: str = "auto", epochs: int = 1
     ) -> RowSource:
@@ -296,6 +345,7 @@ class Split:
             epochs=epochs,
         )
 
+    @_naming_arguments()
     def inputs(
         self, *, image_size: tuple[int, int] | None = None, image_dtype: str = "uint8"
     ) -> "ModelInputs":

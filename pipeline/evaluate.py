@@ -5,7 +5,8 @@
 Examples go through the exported `serving_default` signature, so what is measured is what is served.
 Classification gives loss, accuracy, a confusion matrix (with more than 12 classes, the pairs confused most
 often) and, for two classes, the AUC; regression MAE, RMSE and R². --json also has the whole matrix of up to
-200 classes, and the ROC curve.
+200 classes, and the ROC curve. Beside an accuracy stands Wilson's interval, for rows that do not depend on
+each other.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -15,7 +16,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import flags
 
@@ -56,6 +57,8 @@ _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write all metrics to it, as JSON.")
 
+_SHARES, _TASKS_OF_ROWS = ("accuracy", "top_5_accuracy"), ("binary", "multiclass", "multilabel")
+_CONFIDENCE = 0.95
 _COMMA = re.compile(r",(?![^(]*\))")  # between names, not between the arguments of one
 
 COMMAND = Command(
@@ -104,11 +107,22 @@ def main(argv: Sequence[str]) -> None:
         print(f"left out: {listed(damage)}")
     numbers = {name: value for name, value in result.items() if isinstance(value, float)}
     for name, value in numbers.items():
-        print(f"  {name:{max(16, *map(len, numbers))}} {number(value)}")
+        print(f"  {name:{max(16, *map(len, numbers))}} {number(value)}{_interval(name, result)}")
     if table := confusion_table(result):
         print(terminal.render([Section(parts=[table])]))
     for finding in verdict(result):
         print(terminal.broken(f"note: {finding}"))
+
+
+def _interval(name: str, result: Mapping) -> str:
+    """Where chance may have moved a share of right rows; empty for other numbers, which need the rows."""
+    from pipeline.gate.statistics.shares import Share
+
+    if name not in _SHARES or result["task"] not in _TASKS_OF_ROWS:
+        return ""
+    rows = result["examples"]
+    low, high = Share(right=round(result[name] * rows), units=rows).interval(_CONFIDENCE)
+    return f"  {_CONFIDENCE:.0%} interval {low:.4f} … {high:.4f}"
 
 
 if __name__ == "__main__":

@@ -265,15 +265,20 @@ def _size_remarks(sizes: Mapping[str, tuple[int, int]]) -> Iterator[str]:
     width, height = (statistics.median_high(sides) for sides in zip(*sizes.values(), strict=True))
     proposed = ",".join(str(min(_LARGEST_PROPOSED, -(-side // 8) * 8)) for side in (height, width))
     yield (
-        f"Sizes differ (height and width 0), {width} × {height} is in the middle: training needs one "
-        f"size, as --config.image_size={proposed}."
+        f"Sizes differ (height and width 0), {_sides(width, height)} is in the middle: training needs one "
+        f"size, as --config.image_size={proposed} (height, width). Other shapes are squeezed to it."
     )
     largest = max(sizes, key=lambda name: math.prod(sizes[name]))
     if math.prod(sizes[largest]) > _HUGE * width * height:
         yield (
-            f"{largest} is {' × '.join(map(str, sizes[largest]))} pixels: to decode it takes as long as a "
+            f"{largest} is {_sides(*sizes[largest])}: to decode it takes as long as a "
             "hundred others, and a step waits for it. Make it smaller, or leave it out."
         )
+
+
+def _sides(width: int, height: int) -> str:
+    """Pixels in the order of the schema and of `image_size`, which is not that of most programs."""
+    return f"{height} high × {width} wide"
 
 
 _TEXT_BYTES = 64 << 20  # 64 MiB of texts that are looked at
@@ -369,7 +374,7 @@ def _image(seen: collections.Counter[_Header]) -> Image:
         encoding=next(iter(encodings)) if len(encodings) == 1 else "any",
         evidence={
             "looked_at": sum(seen.values()),
-            "sizes": [f"{w}x{h}" for w, h in sorted(sizes)[:5]],
+            "sizes": [_sides(*size) for size in sorted(sizes)[:5]],
             "formats": _counted(header.format for header in seen.elements()),
             "modes": _counted(header.mode for header in seen.elements()),
         },

@@ -6,7 +6,6 @@ of lines is appended to, and a kill may cut its last line short.
 
 import hashlib
 import json
-import math
 import os
 import pathlib
 import zlib
@@ -41,15 +40,6 @@ def check(document: Mapping) -> None:
     """Raises ValueError where the digest is absent or wrong."""
     if document.get(KEY) != digest(document):
         raise ValueError(f"digest {digest(document)[:12]} where the file says {str(document.get(KEY))[:12]}")
-
-
-def finite(found: object) -> object:
-    """The same with None in place of NaN and infinities, which JSON lacks, in all lists and mappings."""
-    if isinstance(found, Mapping):
-        return {key: finite(value) for key, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [finite(value) for value in found]
-    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def dumps(document: Mapping, *, indent: int = 2) -> bytes:
@@ -168,6 +158,7 @@ def _document(path: pathlib.Path, number: int, line: bytes, checked: Checked, wi
 
 
 def _line(document: Mapping) -> str:
+    document = files.finite(document)
     return json.dumps({**document, CHECKSUM: _checksum(document)}) + "\n"
 
 

@@ -46,9 +46,18 @@ def write_bytes(path: str | os.PathLike, data: bytes, *, draft: pathlib.Path | N
 
 
 def write_json(path: str | os.PathLike, document: Mapping) -> None:
-    """Replaces `path` in one step with the document."""
+    """Replaces `path` in one step with the document; NaN and infinities become null."""
     # repr: a config may hold what JSON cannot, such as a LambdaCallback's function.
-    write_bytes(path, (json.dumps(document, indent=2, default=repr) + "\n").encode())
+    write_bytes(path, (json.dumps(finite(document), indent=2, default=repr) + "\n").encode())
+
+
+def finite(found: object) -> object:
+    """The same with None in place of NaN and infinities, which JSON lacks, in all lists and mappings."""
+    if isinstance(found, Mapping):
+        return {key: finite(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [finite(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def synchronise(path: str | os.PathLike) -> None:

@@ -238,7 +238,7 @@ def _write_contents(trained: Trained, directory: pathlib.Path, formats: dict[str
         "classes": list(trained.schema.label.classes),
         "parameters": trained.model.count_params(),
         "dataset_digest": trained.dataset_digest,
-        "signatures": [records.SERVING_DEFAULT, RAW, PREPARED],
+        "signatures": [records.SERVING_DEFAULT, RAW, records.MODEL_INPUTS, PREPARED],
         "raw_inputs": signatures_lib.raw_inputs_declared(trained.schema),
         **({"read_from_text": texts} if (texts := _read_from_text(trained.schema)) else {}),
         "formats": formats,

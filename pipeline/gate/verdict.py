@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.base import documents
+from pipeline.base import files
 from pipeline.base.errors import did_you_mean
 from pipeline.gate.measurement import Measured, find_obstacle, measure
 from pipeline.gate.metrics import METRICS, Metric, metric_of
@@ -65,7 +65,7 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it; NaN becomes None."""
-        return documents.finite(dataclasses.asdict(self))
+        return files.finite(dataclasses.asdict(self))
 
 
 def evaluate(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:

@@ -248,7 +248,7 @@ def _training(run: pathlib.Path) -> Section | None:
 
 
 def _loss(name: str, points: Sequence[Mapping], **look: object) -> Series:
-    known = [point for point in points if "loss" in point]
+    known = [point for point in points if point.get("loss") is not None]
     xs, ys = ([point[key] for point in known] for key in ("step", "loss"))
     return Series(name=name, xs=xs, ys=ys, **look)
 

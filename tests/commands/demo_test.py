@@ -313,7 +313,18 @@ def test_a_picture_that_is_refused_is_named_in_one_line(pictured, data: bytes, s
 def test_another_path_is_refused(address):
     status, answer = answered(address.replace("model:predict", "other:predict"), {})
     assert status == 404
-    assert answer["error"].endswith("expected /v1/models/model:predict")
+    assert answer["error"].startswith("path: received POST /v1/models/other:predict; expected POST ")
+
+
+def test_a_get_request_is_answered_with_the_state_or_with_what_to_ask(address):
+    with urllib.request.urlopen(address.removesuffix(":predict")) as reply:
+        (state,) = json.load(reply)["model_version_status"]
+    assert (state["version"], state["state"]) == ("1", "AVAILABLE")
+    for method, status in (("GET", 404), ("PUT", 501)):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(address, method=method))
+        assert refused.value.code == status
+        assert "expected POST /v1/models/model:predict for predictions" in json.load(refused.value)["error"]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,12 @@ class Augmentation:
         return VERSION if self.crops or any(changes) else 0
 
     @property
+    def changed(self) -> dict[str, object]:
+        """The settings that differ from their default, by name; none where images are not changed."""
+        given = ((each.name, getattr(self, each.name), each.default) for each in dataclasses.fields(self))
+        return {name: value for name, value, default in given if value != default} if self.version else {}
+
+    @property
     def mixes(self) -> bool:
         return bool(self.mixup or self.cutmix)
 

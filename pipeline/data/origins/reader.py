@@ -21,6 +21,7 @@ import numpy as np
 from pipeline.base.errors import DamagedError, InputError, printable
 from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import Dataset, Manifest, Shard
+from pipeline.data.dataset.selection import Selection
 from pipeline.data.origins import files
 from pipeline.data.origins.files import ANY_LINE_END, Entry, Folder, Origin
 
@@ -184,6 +185,26 @@ class Origins:
 def origins_of(dataset: Dataset) -> Origins | None:
     """The origins of the rows of `dataset`; None where there are none: see `open_origins`."""
     return open_origins(dataset.directory, dataset.manifest)
+
+
+def of_selected(selection: Selection) -> list[Origin | None]:
+    """The origin of each selected row, in stored order; None where there are none.
+
+    Raises InputError where the files of origins are damaged.
+    """
+    found: list[Origin | None] = []
+    opened: dict[pathlib.Path, Origins | None] = {}
+    shards = selection.shards
+    for first, end in selection.ranges:
+        for shard in range(shards.shard_of_row(first), shards.shard_of_row(end - 1) + 1):
+            begins, ends = shards.row_starts[shard : shard + 2].tolist()
+            ordinals = np.arange(max(first, begins), min(end, ends)) - begins
+            owner, name = selection.dataset.owner(shards.names[shard])
+            if owner.directory not in opened:
+                opened[owner.directory] = origins_of(owner)
+            origins = opened[owner.directory]
+            found += origins.of_rows(name, ordinals) if origins else [None] * len(ordinals)
+    return found
 
 
 def open_origins(directory: pathlib.Path, manifest: Manifest) -> Origins | None:

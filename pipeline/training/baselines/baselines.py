@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.base import documents
+from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.statistics import SplitStatistics
@@ -136,7 +136,7 @@ def make(subject: Subject, predictions: np.ndarray, labels: np.ndarray) -> dict:
     compared = {
         name: _compare(subject, tested, network, answer, prior=prior) for name, answer in answers.items()
     }
-    return documents.finite(
+    return files.finite(
         {
             "split": subject.final.expression,
             "task": subject.label.task,

@@ -53,12 +53,18 @@ class Source:
       digest: SHA-256 of the content that is read.
       read: function () → its arrays.
       schema: schema of the data on which they were trained; None where that is not known.
+      chosen: which of a run's checkpoints it is; empty where there is no choice.
     """
 
     path: pathlib.Path
     digest: str
     read: Callable[[], Arrays]
     schema: Schema | None = None
+    chosen: str = ""
+
+    def __str__(self) -> str:
+        chosen = f", {self.chosen}" if self.chosen else ""
+        return f"{self.path}{chosen} (SHA-256 {self.digest[:12]})"
 
     @property
     def recorded(self) -> dict[str, object]:
@@ -102,10 +108,12 @@ class Match:
 
     def lines(self, source: Source) -> tuple[str, ...]:
         """Lines that announce it."""
-        here = len(self.arrays) + len(self.not_loaded)
-        said = f"{len(self.arrays):,} of {here:,} weights of {source.path} (SHA-256 {source.digest[:12]})"
+        loaded, new = len(self.arrays), len(self.not_loaded)
+        said = f"the model's {loaded + new:,} weights from {source}"
         return (
-            f"begins     with {said}",
+            f"begins     with {loaded:,} of {said}; {new:,} begin{'s' * (new == 1)} at random"
+            if new
+            else f"begins     with all of {said}",
             *_first_of(f"not loaded {name}: {why}" for name, why in self.not_loaded.items()),
             *_first_of(f"not used   {name}" for name in self.not_used),
         )
@@ -131,7 +139,8 @@ def source_of(init: str) -> Source:
         start = start_of_run(path, flag=FLAG)
         recorded = str(start.recorded["checkpoint"])
         schema = schema_lib.load(start.source.schema)
-        return Source(path=path, digest=recorded, read=functools.partial(_run_arrays, start), schema=schema)
+        read = functools.partial(_run_arrays, start)
+        return Source(path=path, digest=recorded, read=read, schema=schema, chosen=start.chosen)
     reader = next((read for ending, read in _FILES.items() if path.name.endswith(ending)), None)
     if reader is None or not path.exists():
         what = "a file of another kind" if path.exists() else "no such file or directory"
@@ -148,8 +157,10 @@ def start_of_run(path: pathlib.Path, *, flag: str) -> Start:
     """
     run, record = start_lib.finished_run(path, flag=flag)
     kept = checks.kept_best(config_lib.parse(record.config), schema_lib.load(run.schema).label)
-    entry, *_ = checkpoints.chosen_to_keep(run.checkpoints, kept.usual(run.checkpoints), kept=kept)
-    return start_lib.start_of(run, record, entry, flag=flag)
+    choice = kept.usual(run.checkpoints)
+    entry, *_ = checkpoints.chosen_to_keep(run.checkpoints, choice, kept=kept)
+    start = start_lib.start_of(run, record, entry, flag=flag)
+    return dataclasses.replace(start, chosen=checkpoints.described(entry.step, choice, kept=kept))
 
 
 def load(model: keras.Model, source: Source, *, without: Sequence[str] = ()) -> Match:

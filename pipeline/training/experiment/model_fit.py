@@ -361,7 +361,7 @@ class _Data:
         outputs, is_of_tokens = shape[-1], tuple(features.shape[:-1]) == (None, *shape[:-1])
         pooled, how = (features, "the") if is_of_tokens and len(shape) > 1 else self._pooled(features)
         self._notes.append(
-            f"head       {outputs:,} outputs, float32, on {how} {name} {_shape(features)}: a new layer"
+            f"head       {outputs:,} outputs, float32, on {how} {name} {_shape(features)}, added as 'logits'"
         )
         return keras.layers.Dense(outputs, dtype="float32", name="logits")(pooled)
 

@@ -255,7 +255,7 @@ class _Watch:
 
 def _check_identity(path: pathlib.Path, search: Search) -> None:
     """Raises InputError if the directory holds another search; else notes which one it is."""
-    wanted, found = search.identity(), workdir.read_json(path)
+    wanted, found = files.finite(search.identity()), workdir.read_json(path)
     if found is None:
         files.write_json(path, wanted)
         return

@@ -1,10 +1,11 @@
 """Compares bfloat16 with float32, layer by layer.
 
 Each layer of the bfloat16 model gets the exact inputs that its twin has in the float32 model. So an error is
-the layer's own, and not that of layers before it.
+the layer's own, and not that of layers before it. Layers of a model that is called as a layer are compared
+one by one, too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -28,6 +29,9 @@ _TOLERANCES = {_OUTPUTS: 8 * _ULP, _GRADIENTS: 2 * _ULP**0.5}
 # sides change gradients by more than rounding, without harm to training.
 _WHOLE = {"logits": 0.1}
 _SEED = 0
+# Layers and operations that choose the largest of some numbers. Where two are nearly equal, rounding decides
+# which one gets the whole gradient: that is harmless, and their gradients may differ by any amount.
+_CHOOSING = ("Max", "GlobalMax")
 _CAST = "Cast"  # the operation of keras.ops.cast, which has no public name
 
 Inputs = Mapping[str, tf.Tensor]
@@ -39,22 +43,55 @@ def compare(subject: Subject) -> Comparison:
     inputs = {name: values[:_EXAMPLES] for name, values in inputs.items()}
     exact, rounded = subject.model(), subject.model(_BFLOAT16)
     whole = _whole(exact, rounded, inputs)
-    if not hasattr(exact, "operations"):  # it is not a graph of layers
-        return _summary([whole])
-    return _summary([*layer_differences(exact, rounded, inputs), whole])
+    if _graph(exact) is None:
+        return _summary("the whole model, no graph of layers, in bfloat16 against float32", [whole])
+    found, passed_over = layer_differences(exact, rounded, inputs)
+    left_out = f"; not compared: {_named(passed_over)}" if passed_over else ""
+    return _summary(f"each layer in bfloat16 against float32{left_out}", [*found, whole])
 
 
-def layer_differences(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> list[Difference]:
-    """Compares every layer and operation that computes in floating point, in two models with the same
-    graph.
+def layer_differences(
+    exact: keras.Model, rounded: keras.Model, inputs: Inputs
+) -> tuple[list[Difference], list[str]]:
+    """Compares every layer and operation that computes in floating point, in two models with the same graph.
+
+    Returns:
+      Their differences, and the names of those that cannot be compared by themselves.
     """
     before = exact.get_weights(), rounded.get_weights()
-    pairs = [(one, other) for one, other in _paired(exact, rounded) if _can_be_alone(one, exact)]
-    values = _values(exact, [one for one, _ in pairs], inputs)
-    differences = [_difference(one, other, given) for (one, other), given in zip(pairs, values, strict=True)]
+    passed_over: list[str] = []
+    differences = [*_differences(exact, rounded, inputs, passed_over=passed_over)]
     exact.set_weights(before[0])  # restored, because batch normalizations move their statistics
     rounded.set_weights(before[1])
-    return [each for each in differences if each.errors]
+    return [each for each in differences if each.errors], passed_over
+
+
+def _differences(
+    exact: keras.Model, rounded: keras.Model, inputs: object, *, passed_over: list[str], prefix: str = ""
+) -> Iterator[Difference]:
+    """Compares the layers of two graphs, and those of models in them, whose names begin with `prefix`."""
+    exact, rounded = _graph(exact), _graph(rounded)
+    pairs, wanted = [], []
+    for one, other in _paired(exact, rounded):
+        if not _is_floating(one):
+            continue
+        if (tensors := _inputs_of(one, exact)) is None:
+            passed_over.append(prefix + one.name)
+            continue
+        pairs.append((one, other))
+        wanted.append(tensors)
+    for (one, other), given in zip(pairs, _values(exact, wanted, inputs), strict=True):
+        name = prefix + one.name
+        if _graph(one) is None:
+            yield _difference(name, one, other, given)
+        else:
+            yield from _differences(one, other, given, passed_over=passed_over, prefix=f"{name}/")
+
+
+def _graph(operation: keras.Operation) -> keras.Model | None:
+    """Returns the graph of layers that a model is; None for a layer, and for a model that is a class."""
+    graph = getattr(operation, "_functional", operation)  # Keras (3.15) has no public way into a Sequential
+    return graph if hasattr(graph, "operations") else None
 
 
 def _paired(exact: keras.Model, rounded: keras.Model) -> Iterator[tuple[keras.Operation, keras.Operation]]:
@@ -67,11 +104,15 @@ def _paired(exact: keras.Model, rounded: keras.Model) -> Iterator[tuple[keras.Op
         yield one, other
 
 
-def _summary(differences: Sequence[Difference]) -> Comparison:
-    found = comparison("bfloat16", "each layer in bfloat16 against float32", differences, advice="")
-    names = ", ".join(f"'{each.name}'" for each in found.found)
-    advice = f'Give dtype="float32" to {names} where the model is built, in models/.' if names else ""
+def _summary(what: str, differences: Sequence[Difference]) -> Comparison:
+    found = comparison("bfloat16", what, differences, advice="")
+    names = _named(each.name for each in found.found)
+    advice = f'Give dtype="float32" to {names} where the model is built.' if names else ""
     return comparison(found.name, found.what, differences, advice=advice)
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
 
 
 def _whole(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> Difference:
@@ -79,37 +120,44 @@ def _whole(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> Differen
     return Difference(name="whole model", errors={"logits": relative_error(*logits)}, tolerances=_WHOLE)
 
 
-def _can_be_alone(operation: keras.Operation, model: keras.Model) -> bool:
-    """Returns whether the layer can be compared by itself: it computes in floating point.
+def _is_floating(operation: keras.Operation) -> bool:
+    """Returns whether it computes in floating point."""
+    return not isinstance(operation, keras.layers.InputLayer) and all(
+        "float" in each.dtype for each in tf.nest.flatten(operation.output)
+    )
 
-    A layer that is used in several places is compared in the first one.
+
+def _inputs_of(operation: keras.Operation, model: keras.Model) -> object | None:
+    """Returns the tensors of the model that the operation gets, in the first place where it is used; None if
+    that place is in another model.
     """
-    if isinstance(operation, keras.layers.InputLayer):
-        return False
-    if not all("float" in each.dtype for each in tf.nest.flatten(operation.output)):
-        return False
+    tensors = operation.input
+    if _graph(operation) is not None:  # its own inputs are not those that it is called with
+        called = operation._inbound_nodes[0].arguments  # no public way (Keras 3.15)
+        tensors = [*called.args, *called.kwargs.values()][0]
     try:
-        keras.Model(model.input, operation.input)
-    except ValueError:  # raised if the first place is in another model
-        return False
-    return True
+        keras.Model(model.input, tensors)
+    except ValueError:
+        return None
+    return tensors
 
 
-def _values(model: keras.Model, operations: Sequence[keras.Operation], inputs: Inputs) -> list[object]:
-    """The inputs that each operation has when the model computes, as it does in training."""
-    wanted = {str(number): operation.input for number, operation in enumerate(operations)}
-    found = keras.Model(model.input, wanted)(dict(inputs), training=True) if wanted else {}
-    return list(found.values())
+def _values(model: keras.Model, wanted: Sequence[object], inputs: object) -> list[object]:
+    """The values that tensors have when the model computes, as it does in training."""
+    outputs = {str(number): tensors for number, tensors in enumerate(wanted)}
+    found = keras.Model(model.input, outputs)(inputs, training=True) if wanted else {}
+    return [found[name] for name in outputs]
 
 
-def _difference(exact: keras.Operation, rounded: keras.Operation, given: object) -> Difference:
+def _difference(name: str, exact: keras.Operation, rounded: keras.Operation, given: object) -> Difference:
     one, other = (_outputs_and_gradients(each, given) for each in (rounded, exact))
+    compared = (_OUTPUTS,) if type(exact).__name__.startswith(_CHOOSING) else (_OUTPUTS, _GRADIENTS)
     errors = {
         key: max((relative_error(*pair) for pair in zip(one[key], other[key], strict=True)), default=0.0)
-        for key in (_OUTPUTS, _GRADIENTS)
+        for key in compared
         if other[key]
     }
-    return Difference(name=exact.name, errors=errors, tolerances=_TOLERANCES)
+    return Difference(name=name, errors=errors, tolerances=_TOLERANCES)
 
 
 def _outputs_and_gradients(operation: keras.Operation, given: object) -> dict[str, list[np.ndarray]]:

@@ -24,6 +24,11 @@ _RISE = 0.01  # as a part of the best loss
 _EXPORTED = "The best step is what is exported"
 _TO_EXPORT = "--config.train.keep_best=val_loss exports the best step"
 _FEWER = "fewer steps (--config.train.steps, or --config.train.patience=10 to stop by itself), "
+_CLEAR_FALL = 0.05  # as a part of the training loss at the start, or of the validation loss at the end
+_NOT_FINITE = (
+    "Lower --config.optimizer.learning_rate, or train with --precision=float32, in an empty --workdir; "
+    "or look for extreme values in the data."
+)
 _FEW_ROWS = 30  # in validation: the mean loss of fewer is off by a fifth of a row's spread or more
 _EVALUATIONS = 4  # fewer evaluations show no trend
 _LATE = 0.75  # the part of the evaluations after which a gain is a late one
@@ -51,6 +56,9 @@ def findings_section(inputs: ReportInputs) -> Section | None:
 
 def verdict(evaluation: Mapping) -> Iterator[Finding]:
     """Findings of an evaluation against a model, or against the split that it was scored on."""
+    if LOSS.key in evaluation and not math.isfinite(as_float(evaluation[LOSS.key])):
+        split = evaluation.get("split", "final")
+        yield Finding(text=f"The {split} loss is not a finite number.", advice=_NOT_FINITE)
     r2 = as_float(evaluation.get("r2"))
     if r2 < 0:
         yield Finding(
@@ -88,6 +96,18 @@ def improving(history: Sequence[Mapping]) -> Iterator[Finding]:
         )
 
 
+def not_finite(history: Sequence[Mapping]) -> Iterator[Finding]:
+    """Says at which step a loss was not a finite number first, in training or in validation."""
+    for name, validation in (("training", False), ("validation", True)):
+        steps, losses = curve(history, LOSS.key, validation=validation)
+        broken = [step for step, loss in zip(steps, losses, strict=True) if not math.isfinite(loss)]
+        if broken:
+            yield Finding(
+                text=f"The {name} loss is not a finite number from step {formats.count(broken[0])} on.",
+                advice=_NOT_FINITE,
+            )
+
+
 def few_validated(history: Sequence[Mapping], *, is_best_kept: bool) -> Iterator[Finding]:
     """Says that so few rows were validated that chance decides which step is the best; nothing otherwise."""
     rows = next((point["validation"].get("examples") for point in history if "validation" in point), None)
@@ -110,10 +130,13 @@ def late_start(run: Mapping) -> Iterator[Finding]:
 def overfitting(
     history: Sequence[Mapping], *, is_best_kept: bool = False, stops_by_itself: bool = False
 ) -> Iterator[Finding]:
-    """Says since which step validation got worse while training got better; nothing where it did not happen.
+    """Says since which step validation got worse, and what the training loss tells about why; nothing where
+    it did not happen.
 
     It happened if all evaluations in the second half after the best one, at least two, have a loss more than
-    1% above the best loss, while the training loss fell: right after the best one the loss may rise slowly.
+    1% above the best loss: right after the best one the loss may rise slowly. The model learns by heart if
+    the training loss went on falling, at least 5% in all, to well below the validation loss. If the training
+    loss is within 5% of its start, the model hardly learns.
 
     Args:
       history: lines of `history.jsonl`: `step`, `loss`, and `validation` with its own `loss`.
@@ -126,16 +149,41 @@ def overfitting(
     late = after[-max(_AFTER_BEST, len(after) // 2) :]
     if len(after) < _AFTER_BEST or late.min() <= losses[best] * (1 + _RISE):
         return
+    worse = (
+        f"Validation got worse from step {formats.count(int(steps[best]))} on (loss "
+        f"{formats.number(losses[best])}, then {formats.number(losses[-1])})"
+    )
+    trained = np.asarray(curve(history, LOSS.key)[1])
     at_best, at_end = (_trained(history, until=step) for step in (steps[best], steps[-1]))
-    if at_end < at_best:
+    if _is_level(trained):
         yield Finding(
-            text=f"Validation got worse from step {formats.count(int(steps[best]))} on (loss "
-            f"{formats.number(losses[best])}, then {formats.number(losses[-1])}) while training got better "
+            text=f"{worse} while the training loss hardly fell ({formats.number(trained[0])}, then "
+            f"{formats.number(trained[-1])}).",
+            advice="The model learns too slowly: raise --config.optimizer.learning_rate, or the factors in "
+            "--config.optimizer.rates.",
+        )
+    elif at_end < at_best and _is_clear(trained[0], at_end) and _is_clear(losses[-1], at_end):
+        yield Finding(
+            text=f"{worse} while training got better "
             f"({formats.number(at_best)}, then {formats.number(at_end)}).",
             advice="The model learns the training examples by heart. "
             f"{_EXPORTED if is_best_kept else _TO_EXPORT}; {'' if stops_by_itself else _FEWER}"
             "more weight decay or dropout, or more data help.",
         )
+
+
+def _is_clear(above: float, below: float) -> bool:
+    return above - below >= _CLEAR_FALL * abs(above)
+
+
+def _is_level(trained: np.ndarray) -> bool:
+    """Returns whether no training loss is clearly below the first one, nor the last one clearly above."""
+    return bool(
+        trained.size
+        and np.isfinite(trained).all()
+        and not _is_clear(trained[0], trained.min())
+        and not _is_clear(trained[-1], trained[0])
+    )
 
 
 def _trained(history: Sequence[Mapping], *, until: float) -> float:
@@ -145,13 +193,7 @@ def _trained(history: Sequence[Mapping], *, until: float) -> float:
 
 
 def _training(inputs: ReportInputs) -> Iterator[Finding]:
-    steps, losses = curve(inputs.history, "loss")
-    broken = [step for step, loss in zip(steps, losses, strict=True) if not math.isfinite(loss)]
-    if broken:
-        yield Finding(
-            text=f"The loss is not a finite number from step {formats.count(broken[0])} on.",
-            advice="Lower the learning rate, or look for extreme values below.",
-        )
+    yield from not_finite(inputs.history)
     if is_starved(inputs.history):
         waited = formats.percent(mean_input_wait(inputs.history))
         command = certificate_command(inputs) or "python -m pipeline.feed_rate"

@@ -252,12 +252,15 @@ def take_first_weights(run: Run) -> Run:
 
 
 def lines(run: Run) -> list[str]:
-    """Lines about variables that are not trained like the others."""
+    """Lines about changes to images, and about variables that are not trained like the others."""
     model, patterns = run.model, run.setup.experiment.model.frozen
     frozen = matching(patterns, model.weights, key="train.frozen")
     numbers, total = (sum(math.prod(each.shape) for each in some) for some in (frozen, model.weights))
     rates = [f"{pattern} × {factor:g}" for pattern, factor in run.setup.experiment.optimizer.rates]
+    changes = run.setup.experiment.data.augmentation.changed
+    augments = ", ".join(f"{name} {value}" for name, value in changes.items())
     return [
+        *([f"augments   {augments}"] if changes else []),
         *([f"frozen     {numbers:,} of {total:,} numbers: {', '.join(patterns)}"] if frozen else []),
         *([f"rates      {', '.join(rates)}"] if rates else []),
     ]

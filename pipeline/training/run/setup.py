@@ -244,7 +244,10 @@ def _strategy(request: Request, say: _Say) -> tf.distribute.Strategy:
     if name == "multi_worker" and (ignored := cluster.ignored()):
         say(f"ignored    {ignored}")
     if request.learning_rate:
-        say(f"rate       {request.learning_rate}")
+        optimizer = request.experiment.optimizer
+        decays = optimizer.name in config_lib.OWN_OPTIMIZERS and optimizer.name != "adam"
+        decay = f", weight decay {optimizer.weight_decay:g}" if decays else ""
+        say(f"rate       {request.learning_rate}; {optimizer.name}{decay}")
     if request.deterministic:
         strategy_lib.enable_determinism(strategy)
         say("bits       the same command gives the same weights, as --deterministic asks")

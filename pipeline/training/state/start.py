@@ -45,18 +45,20 @@ class Start:
       recorded: the entry of run.json about it: `workdir` of the run; `step`; `checkpoint`, the SHA-256 of its
         manifest, which lists every file with its SHA-256; and `dataset_digest`, the digest of the data on
         which the run was trained.
+      chosen: the step, and why it is that one, where that is known.
     """
 
     source: Workdir
     step: int
     recorded: Mapping[str, object]
+    chosen: str = ""
 
     @property
     def checkpoint(self) -> pathlib.Path:
         return checkpoints.path_of(self.source.checkpoints, self.step)
 
     def __str__(self) -> str:
-        return f"the weights of {self.recorded['workdir']}, step {self.step:,}"
+        return f"the weights of {self.recorded['workdir']}, {self.chosen or f'step {self.step:,}'}"
 
 
 def finished_run(path: pathlib.Path, *, flag: str = FLAG) -> tuple[Workdir, RunRecord]:

@@ -27,6 +27,13 @@ def test_a_line_that_the_disk_has_no_room_for_leaves_the_file_as_it_was(tmp_path
     assert read(path) == [{"step": 1}, {"step": 3}]
 
 
+def test_a_line_has_null_for_what_is_not_a_number(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    documents.append_line(path, {"step": 1, "loss": float("nan")})
+    assert '"loss": null' in path.read_text()
+    assert read(path) == [{"step": 1, "loss": None}]
+
+
 def test_a_pipe_in_place_of_lines_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "lines.jsonl")
     with pytest.raises(InputError, match=r"lines\.jsonl: received not an ordinary file"):

@@ -81,6 +81,12 @@ def test_json_is_written_with_its_directory_and_nothing_beside_it(tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["run.json"]
 
 
+def test_json_has_null_for_what_is_not_a_number(tmp_path):
+    files.write_json(tmp_path / "test.json", {"loss": float("nan"), "each": ({"auc": float("inf")}, 1.5)})
+    text = (tmp_path / "test.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail) == {"loss": None, "each": [{"auc": None}, 1.5]}
+
+
 def test_a_write_that_fails_leaves_the_old_content(tmp_path):
     path = tmp_path / "run.json"
     path.write_text("old")

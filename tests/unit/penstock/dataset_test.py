@@ -17,12 +17,14 @@ import penstock
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import shards
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature_types import Image, Label
+from pipeline.data.schema.schema import Schema
 from pipeline.training.run import parts, setup
 from pipeline.training.run.request import Request
 from tests.house.imports import ROOT
 from tests.shared.parsed import parsed
 from tests.shared.small_run import SCHEMA, rows, small_config, write_small_dataset
-from tests.shared.tiny_dataset import serialize
+from tests.shared.tiny_dataset import serialize, write_dataset
 
 BATCH = 16
 
@@ -111,6 +113,7 @@ def test_other_peoples_records_are_indexed_and_read(tmp_path):
     np.testing.assert_array_equal(dataset.train.source()[:30]["x"], expected)
     penstock.index(tmp_path / "*.tfrecord", schema=SCHEMA)
     assert (tmp_path / shards.file_name("a.tfrecord")).stat().st_mtime_ns == before
+    assert dataset.train.origins() == [None] * 30
     with pytest.raises(InputError, match="received no statistics"):
         dataset.train.batches(10)
 
@@ -148,6 +151,19 @@ def test_what_is_not_there_is_named(directory):
 def test_an_argument_that_is_no_number_of_rows_is_named(directory, call, problem: str):
     with pytest.raises(InputError, match=problem):
         call(penstock.open(directory).train)
+
+
+def test_an_error_names_the_argument_and_not_a_flag(tmp_path):
+    features = (Image(name="image", height=0, width=0), Label(name="kind", task="regression"))
+    rows_of = {"train": [{"image": b"", "kind": 0.5}]}
+    directory = write_dataset(tmp_path / "1.0.0", Schema(name="photos", features=features), rows_of).directory
+    train = penstock.open(directory).train
+    with pytest.raises(InputError, match=r"Set image_size=\(224, 224\) or any other size"):
+        train.batches(1)
+    with pytest.raises(InputError, match=r"Correct augmentation=\{'hue': …\}"):
+        train.batches(1, augmentation={"hue": 3.0})
+    with pytest.raises(InputError, match="Set size=2, train on"):
+        train.batches(1, augmentation={"mixup": 1.0}, image_size=(8, 8))
 
 
 def test_a_folder_in_which_no_index_can_be_written_is_named(tmp_path):

@@ -151,7 +151,7 @@ def test_a_turned_photo_has_the_size_that_it_is_seen_with(tmp_path: pathlib.Path
     source = ImageFolders()
     input_splits = source.input_splits([Input(location=str(tmp_path))])
     [image, _] = propose_images(source, input_splits, name="photos", max_rows=10).schema.features
-    assert (image.height, image.width, image.evidence["sizes"]) == (6, 4, ["4x6"])
+    assert (image.height, image.width, image.evidence["sizes"]) == (6, 4, ["6 high × 4 wide"])
     assert normalized(stream.getvalue(), image) == stream.getvalue()  # whose size as seen is the schema's
 
 
@@ -167,5 +167,8 @@ def test_a_size_like_most_images_is_proposed_and_a_huge_one_is_named(tmp_path: p
     input_splits = source.input_splits([Input(location=str(tmp_path))])
     review = propose_images(source, input_splits, name="shapes", max_rows=10).review
     assert any(told.startswith("1 files are no images") and told.endswith("x/no.png.") for told in review)
-    assert any(told.endswith("as --config.image_size=24,40.") for told in review)
-    assert any("huge.png is 900 × 500 pixels" in told for told in review)
+    assert any(
+        "21 high × 34 wide is in the middle" in told and "--config.image_size=24,40 (height, width)" in told
+        for told in review
+    )
+    assert any("huge.png is 500 high × 900 wide" in told for told in review)

@@ -40,6 +40,11 @@ def test_every_number_but_a_pair_or_a_switch_has_a_limit():
     assert set(augmentation.meanings()) - limited == {"crop_area", "crop_aspect", "flip"}
 
 
+def test_what_is_changed_is_named_and_nothing_where_no_image_is():
+    assert Augmentation(shift=0.1, flip=True).changed == {"flip": True, "shift": 0.1}
+    assert Augmentation(crop_aspect=(1.0, 1.0)).changed == {}
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"flip": True}, {"crop_area": [0.5, 1.0]}, {"hue": 0.1}, {"rand_augment": 1}, {"cutmix": 1.0}],

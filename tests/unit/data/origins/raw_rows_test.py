@@ -6,8 +6,11 @@ import pytest
 
 from beam_jobs.sources.formats import open_source
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
 from pipeline.data.origins import reader
+from pipeline.data.origins.files import Origin
 from pipeline.data.origins.reader import raw_rows
+from pipeline.data.reading.source import stored_rows
 from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 from tests.shared.conversions import converted
@@ -31,6 +34,12 @@ def test_file_line_and_text(dataset: Dataset):
     assert int(raw.text) == raw.origin.row - 2
     assert str(raw) == rf"a\nb.csv line {raw.origin.row}"
     assert pathlib.Path(raw.folder) == dataset.directory.parent
+
+
+def test_the_origins_of_a_split_are_those_of_its_source(dataset: Dataset):
+    selection = select(dataset, "train[-30:]+train[:10]")
+    lines = [int(row["number"]) + 2 for row in stored_rows(selection)]
+    assert reader.of_selected(selection) == [Origin("a\nb.csv", line) for line in lines]
 
 
 def test_what_is_damaged_costs_its_answers_alone(dataset: Dataset):

@@ -27,6 +27,8 @@ def test_a_share_is_wilsons(right):
     assert found.interval(0.9) == pytest.approx(
         proportion_confint(right, 50, 0.1, method="wilson"), rel=CLOSE
     )
+    of_scipy = stats.binomtest(right, 50).proportion_ci(0.9, method="wilson")
+    assert found.interval(0.9) == pytest.approx(of_scipy, rel=CLOSE, abs=CLOSE)
     assert found.p(0.4) == pytest.approx(proportions_ztest(right, 50, 0.4, prop_var=0.4)[1], rel=CLOSE)
 
 

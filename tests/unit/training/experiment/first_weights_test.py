@@ -84,7 +84,9 @@ def test_a_head_of_other_classes_begins_as_the_seed_has_it(tmp_path):
     }
     assert all(map(np.array_equal, head, model.get_layer("head").weights))
     said = found.lines(source)
-    assert said[0].startswith(f"begins     with 12 of 14 weights of {tmp_path}/a.keras (SHA-256 ")
+    begins = f"begins     with 12 of the model's 14 weights from {tmp_path}/a.keras (SHA-256 "
+    assert said[0].startswith(begins)
+    assert said[0].endswith("); 2 begin at random")
     assert said[1] == "not loaded head/kernel: [4, 3] there, [4, 5] here"
     assert said[3:] == ("not used   head/0", "not used   head/1")
 

@@ -67,7 +67,7 @@ def test_inputs_are_filled_by_the_names_of_features():
     expected = np.concatenate([data["numeric"][:, 1:], data["categories"][:, :1], data["numeric"][:, :1]], 1)
     np.testing.assert_array_equal(inside(fit, data), expected)
     assert fit.model(data).dtype == "float32"
-    assert fit.notes == ("head       2 outputs, float32, on the features [batch, 4]: a new layer",)
+    assert fit.notes == ("head       2 outputs, float32, on the features [batch, 4], added as 'logits'",)
 
 
 def test_the_only_tensor_of_a_kind_needs_no_name():
@@ -94,7 +94,7 @@ def test_a_head_for_each_token_averages_nothing():
     words = np.arange(8).reshape(2, 4)
     assert fit.model({"words": words}).shape == (2, 4, 7)
     np.testing.assert_array_equal(inside(fit, {"words": words}), make_features(fit, words))
-    assert fit.notes == ("head       7 outputs, float32, on the features [batch, 4, 3]: a new layer",)
+    assert fit.notes == ("head       7 outputs, float32, on the features [batch, 4, 3], added as 'logits'",)
 
 
 def make_features(fit: FittedModel, words: np.ndarray) -> np.ndarray:

@@ -34,7 +34,8 @@ def model(policy: str, *, spread_dtype: str | None = None) -> keras.Model:
 
 
 def differences(rounded: keras.Model) -> dict[str, Difference]:
-    found = layer_differences(model("float32"), rounded, {"x": tf.constant(X)})
+    found, passed_over = layer_differences(model("float32"), rounded, {"x": tf.constant(X)})
+    assert not passed_over
     return {each.name: each for each in found}
 
 
@@ -87,7 +88,7 @@ def test_a_layer_that_is_used_twice_is_judged_once_and_integers_are_not():
     count = keras.ops.cast(keras.ops.not_equal(inputs, 0), "int32")
     outputs = twice(twice(inputs)) + keras.ops.cast(count, "float32")
     made = keras.Model({"x": inputs}, outputs)
-    found = layer_differences(made, made, {"x": tf.ones([2, 3])})
+    found, _ = layer_differences(made, made, {"x": tf.ones([2, 3])})
     assert {each.name for each in found} == {"twice", "cast_1", "add"}
     assert all(each.excess == 0 for each in found)
 
@@ -103,8 +104,43 @@ def test_a_cast_that_only_bfloat16_needs_is_passed_over():
     exact, rounded = pooled("float32"), pooled("mixed_bfloat16")
     assert len(rounded.operations) == len(exact.operations) + 1
     rounded.set_weights(exact.get_weights())
-    found = layer_differences(exact, rounded, {"x": tf.constant(X)})
+    found, _ = layer_differences(exact, rounded, {"x": tf.constant(X)})
     assert [each.name for each in found] == ["hidden", "logits"]
+
+
+@pytest.mark.parametrize("kind", ["functional", "sequential", "of a dict"])
+def test_the_layers_of_a_model_in_the_model_are_compared(kind: str):
+    def nested(policy: str) -> keras.Model:
+        keras.utils.clear_session(free_memory=False)
+        keras.utils.set_random_seed(0)
+        dtype = keras.DTypePolicy(policy)
+        inputs, own = keras.Input((24,), name="x"), keras.Input((24,), name="y")
+        layers = [Spread(dtype=dtype, name="spread"), keras.layers.Dense(4, dtype=dtype, name="dense")]
+        if kind == "sequential":
+            inner = keras.Sequential(layers, name="backbone")
+        else:
+            feeds = {"y": own} if kind == "of a dict" else own
+            inner = keras.Model(feeds, layers[1](layers[0](own)), name="backbone")
+        same = keras.layers.Rescaling(1.0, dtype="float32", name="same")(inputs)
+        features = inner({"y": same} if kind == "of a dict" else same)
+        return keras.Model({"x": inputs}, keras.layers.Dense(1, dtype="float32", name="logits")(features))
+
+    found, passed_over = layer_differences(nested("float32"), nested("mixed_bfloat16"), {"x": tf.constant(X)})
+    assert not passed_over
+    assert [each.name for each in found] == ["same", "backbone/spread", "backbone/dense", "logits"]
+    assert [each.name for each in found if each.excess > 1] == ["backbone/spread"]
+
+
+def test_the_gradients_of_a_layer_that_takes_the_largest_are_not_compared():
+    def pooled(policy: str) -> keras.Model:
+        inputs = keras.Input((24, 1), name="x")
+        largest = keras.layers.MaxPooling1D(4, dtype=keras.DTypePolicy(policy), name="largest")(inputs)
+        return keras.Model({"x": inputs}, largest)
+
+    nearly_equal = {"x": tf.constant(X[:, :, None] / 1000 + 1)}
+    (found,), _ = layer_differences(pooled("float32"), pooled("mixed_bfloat16"), nearly_equal)
+    assert found.errors.keys() == {"outputs"}
+    assert found.excess < 1
 
 
 def test_a_layer_of_another_model_is_left_out():
@@ -113,4 +149,5 @@ def test_a_layer_of_another_model_is_left_out():
     shared(elsewhere)
     inputs = keras.Input((3,), name="x")
     made = keras.Model({"x": inputs}, keras.layers.Dense(1, name="last")(shared(inputs)))
-    assert {each.name for each in layer_differences(made, made, {"x": tf.ones([2, 3])})} == {"last"}
+    found, passed_over = layer_differences(made, made, {"x": tf.ones([2, 3])})
+    assert ([each.name for each in found], passed_over) == (["last"], ["shared"])

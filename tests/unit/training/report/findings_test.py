@@ -10,7 +10,14 @@ from sklearn.metrics import confusion_matrix, log_loss, mean_squared_error, r2_s
 from pipeline.data.schema.feature_types import Label
 from pipeline.report import terminal
 from pipeline.report.section import Section
-from pipeline.training.report.findings import few_validated, improving, late_start, overfitting, verdict
+from pipeline.training.report.findings import (
+    few_validated,
+    improving,
+    late_start,
+    not_finite,
+    overfitting,
+    verdict,
+)
 from pipeline.training.report.results import baseline, confusion_table, majority, mean_rmse, prior_loss
 from pipeline.training.tasks.registry import EvaluationMetrics
 
@@ -91,6 +98,8 @@ def test_names_the_best_step_and_all_four_losses():
         ([0.9, 0.7, 0.5, 0.3], [0.8, 0.6, 0.5, 0.9]),  # one evaluation alone
         ([0.9, 0.7, 0.5, 0.3], [0.8, 0.600, 0.603, 0.605]),  # within 1%
         ([0.9, 0.7, 0.8, 0.9], [0.8, 0.6, 0.7, 0.9]),  # training got worse, too
+        ([0.9, 0.8, 0.79, 0.78], [0.8, 0.6, 0.7, 0.8]),  # the training loss is not well below validation's
+        ([0.9, 1.2, 1.1, 1.0], [0.8, 0.6, 0.7, 0.9]),  # it rose
         ([0.9, 0.7, 0.5, 0.3], [0.8, 0.6, float("nan"), 0.9]),
         ([0.9, 0.7, 0.5, 0.3], [None, None, None, None]),
         ([], []),
@@ -107,6 +116,16 @@ def test_a_loss_that_rises_slowly_after_the_best_step_is_named():
     assert not list(overfitting(history([0.9, 0.7, 0.5, 0.4, 0.3, 0.2], [0.8, 0.6, 0.9, 0.9, 0.603, 0.7])))
 
 
+def test_a_training_loss_that_hardly_fell_is_no_learning_by_heart():
+    (finding,) = overfitting(history([1.10, 1.09, 1.08, 1.07], [1.11, 1.10, 1.12, 1.14]))
+    assert finding.text == (
+        "Validation got worse from step 200 on (loss 1.1, then 1.14) while the training loss hardly fell "
+        "(1.1, then 1.07)."
+    )
+    assert "raise --config.optimizer.learning_rate" in finding.advice
+    assert "by heart" not in finding.advice
+
+
 def test_the_training_loss_is_the_last_before_an_evaluation():
     lines = history([0.9, 0.7, 0.6, 0.5, 0.4, 0.3], [None, 0.6, None, 0.7, None, 0.9])
     (finding,) = overfitting(lines)
@@ -121,6 +140,20 @@ def test_the_advice_knows_whether_the_best_step_is_kept(is_best_kept: bool, told
     lines = history([0.9, 0.7, 0.5, 0.3], [0.8, 0.6, 0.7, 0.9])
     (finding,) = overfitting(lines, is_best_kept=is_best_kept)
     assert told in finding.advice
+
+
+# When a loss is not a number: NaN in memory, null in a file.
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, None])
+def test_a_loss_that_is_not_finite_is_told(loss: float | None):
+    (of_training,) = not_finite(history([0.9, loss], [0.8, 0.9]))
+    (of_validation,) = not_finite(history([0.9, 0.8], [0.8, math.nan if loss is None else loss]))
+    (of_end,) = verdict({"loss": loss, "split": "test"})
+    assert of_training.text == "The training loss is not a finite number from step 200 on."
+    assert of_validation.text == "The validation loss is not a finite number from step 200 on."
+    assert of_end.text == "The test loss is not a finite number."
+    assert "Lower --config.optimizer.learning_rate" in of_end.advice
 
 
 # When a run stopped too early, or hardly began.

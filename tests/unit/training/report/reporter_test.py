@@ -172,7 +172,7 @@ def test_numbers_that_are_none_are_named_and_warned_of(tmp_path):
     line = {**examples.log_line(1, 1), "loss": math.nan, "input_wait": math.nan}
     (tmp_path / "run" / "history.jsonl").write_text(json.dumps(line))
     page = Page(write_report(tmp_path / "run"))
-    assert "The loss is not a finite number from step 50 on." in page.text
+    assert "The training loss is not a finite number from step 50 on." in page.text
     assert "not a number test loss" in page.text
     assert not re.search(r"\bnan\b", page.source)
 

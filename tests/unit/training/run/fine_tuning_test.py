@@ -91,7 +91,7 @@ def test_the_first_step_has_the_weights_of_the_source_bit_for_bit(first, dataset
     found = by_path(built.model)
     assert len(found) == 9
     assert all(np.array_equal(found[path], expected[path]) for path in found)
-    assert "begins     with 9 of 9 weights of " in "\n".join(built.setup.announcement)
+    assert "begins     with all of the model's 9 weights from " in "\n".join(built.setup.announcement)
     averaged = {each.path for each in built.averages.variables}
     assert averaged == {"kinds/embeddings", "logits/kernel", "logits/bias"}
 

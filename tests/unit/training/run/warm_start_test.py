@@ -19,7 +19,7 @@ from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.exporting import export
-from pipeline.training.experiment import restore
+from pipeline.training.experiment import first_weights, restore
 from pipeline.training.experiment.restore import RestoredRun
 from pipeline.training.replay.replay import Replay
 from pipeline.training.run import parts, run, setup
@@ -255,6 +255,9 @@ def test_the_best_checkpoint_is_taken_where_one_is_kept(today, tmp_path):
     best = restore.restore_model(tmp_path / "run", checkpoint="best").step
     found = setup.decide(request(today, tmp_path / "next", warm_start=tmp_path / "run"))
     assert found.start.step == best < 20
+    said = f"{tmp_path / 'run'}, step {best}, the best by val_loss"
+    assert str(found.start) == f"the weights of {said}"
+    assert str(first_weights.source_of(str(tmp_path / "run"))).startswith(f"{said} (SHA-256 ")
 
 
 @pytest.mark.slow
