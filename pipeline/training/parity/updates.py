@@ -66,7 +66,7 @@ def compare(
         begins(name)
         if why := nothing or _why_not(subject, strategy.num_replicas_in_sync * parts, is_parted=parts > 1):
             return Comparison(name=name, what=what, skipped=why)
-        found = step_changes(subject, batches, strategy=strategy, micro_batches=parts)
+        found = step_changes(subject, batches[: exact.steps], strategy=strategy, micro_batches=parts)
         return comparison(name, what, differences(names, found, exact), advice=_ADVICE)
 
     yield compared("sparse", "the step's gradients, some sparse, against dense ones", one, 1)
@@ -79,29 +79,51 @@ class Plain:
     """The result of the plain loop.
 
     Attributes:
+      steps: how many it took.
       changes: changes of each trainable variable.
       counts: for each variable, bool: which elements have gradients above rounding in every step.
     """
 
+    steps: int
     changes: Changes
     counts: Sequence[np.ndarray]
 
 
 def plain_loop(subject: Subject, batches: Sequence[Batch]) -> Plain:
-    """Trains one step for each batch, without any code of the engine."""
-    model, clip = subject.model(), subject.experiment.optimizer.clip_norm
-    variables = model.trainable_variables
-    optimizer = _optimizer(subject, variables, clip_norm=0.0)
-    before, counts = _copies(model), [np.ones(variable.shape, bool) for variable in variables]
-    for batch in batches:
-        gradients = _gradients(subject, model, batch)
-        backwards = _gradients(subject, model, tf.nest.map_structure(lambda each: each[::-1], batch))
-        for count, one, other in zip(counts, gradients, backwards, strict=True):
-            count &= _is_sure(np.asarray(one, np.float64), np.asarray(other, np.float64))
-        if clip:
-            gradients, _ = tf.clip_by_global_norm(gradients, clip)
-        optimizer.apply(gradients, variables)
-    return Plain(changes=_since(before, model), counts=counts)
+    """Trains one step for each batch, without any code of the engine.
+
+    A second model takes the same steps with the examples in the opposite order. Only rounding tells the two
+    apart. It may grow from step to step, as through many layers of batch normalization: the loop ends before
+    a step in which every gradient would be rounding alone.
+    """
+    clip = subject.experiment.optimizer.clip_norm
+    ways = [_Way(subject), _Way(subject)]
+    variables = ways[0].model.trainable_variables
+    before, counts = _copies(ways[0].model), [np.ones(variable.shape, bool) for variable in variables]
+    for steps, batch in enumerate(batches):
+        turned = tf.nest.map_structure(lambda each: each[::-1], batch)
+        pair = [_gradients(subject, way.model, each) for way, each in zip(ways, (batch, turned), strict=True)]
+        sure = [
+            _is_sure(np.asarray(one, np.float64), np.asarray(other, np.float64))
+            for one, other in zip(*pair, strict=True)
+        ]
+        remaining = [count & each for count, each in zip(counts, sure, strict=True)]
+        if steps and not any(each.any() for each in remaining):
+            return Plain(steps=steps, changes=_since(before, ways[0].model), counts=counts)
+        counts = remaining
+        for way, gradients in zip(ways, pair, strict=True):
+            if clip:
+                gradients, _ = tf.clip_by_global_norm(gradients, clip)
+            way.optimizer.apply(gradients, way.model.trainable_variables)
+    return Plain(steps=len(batches), changes=_since(before, ways[0].model), counts=counts)
+
+
+class _Way:
+    """A model, and an optimizer for it."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.model = subject.model()
+        self.optimizer = _optimizer(subject, self.model.trainable_variables, clip_norm=0.0)
 
 
 def _gradients(subject: Subject, model: keras.Model, batch: Batch) -> list[tf.Tensor]:
@@ -124,7 +146,7 @@ def _is_sure(gradient: np.ndarray, backwards: np.ndarray) -> np.ndarray:
     """Returns which elements of a gradient are more than rounding, bool.
 
     Args:
-      backwards: the same gradient, summed over the examples in the opposite order.
+      backwards: that of the examples in the opposite order.
     """
     rounding = max(np.abs(gradient - backwards).max(), np.finfo(np.float32).eps * np.abs(gradient).max())
     # Exact zeros are sure as well, for example in rows of a table that no example uses.
