@@ -428,14 +428,17 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
     columns: dict[str, _Gathered] = {}
     seen = _SeenRows()
     reasons: collections.Counter[str] = collections.Counter()
+    wrong_by_file: collections.Counter[str] = collections.Counter()
     doubtful: list[Rejection] = []
     rows, further_lines, are_all = 0, 0, True
     for input_split in input_splits:
+        path, misread = input_split.paths[0], _misread(columns)
         for raw, beyond in _first_rows(
             source.read(input_split), max_rows=max_rows, input_splits=len(input_splits)
         ):
             are_all &= not beyond
             reasons.update(rejection.reason for rejection in raw.rejected)
+            wrong_by_file[path] += len(raw.rejected)
             further_lines += sum(rejection.lines - 1 for rejection in raw.rejected)
             doubtful += raw.doubtful
             rows += raw.columns.num_rows
@@ -449,16 +452,21 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
                 for name, cells in zip(raw.columns.schema.names, raw.columns.columns, strict=True)
             ]
             seen.add(texts)
-    wrong = reasons.total()
-    undecodable = max((gathered.misread for gathered in columns.values()), default=0)
+        wrong_by_file[path] += _misread(columns) - misread
+    wrong, undecodable = reasons.total(), _misread(columns)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
-    check_readable(reasons, rows=rows + wrong, path=input_splits[0].paths[0], further_lines=further_lines)
+    [(worst, _)] = wrong_by_file.most_common(1)
+    check_readable(reasons, rows=rows + wrong, path=worst, further_lines=further_lines)
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
     remarks += format_doubts(collections.Counter(row.reason for row in doubtful), doubtful)
     remarks += columns_lib.header_remarks(columns)
     profiles = [gathered.profile(name, rows) for name, gathered in columns.items()]
     remarks += _repeated_remarks(seen, profiles, rows)
     return Profiles(profiles, remarks, are_all)
+
+
+def _misread(columns: Mapping[str, "_Gathered"]) -> int:
+    return max((gathered.misread for gathered in columns.values()), default=0)
 
 
 class _SeenRows:
