@@ -6,9 +6,10 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 
 from beam_jobs.schema.datetimes import datetime_remarks, moments_of, mostly_dates
-from beam_jobs.schema.features import leaving_out, needs_digits
+from beam_jobs.schema.features import flag_of, leaving_out, needs_digits
 from beam_jobs.schema.numbers import point_remarks, written_numbers, written_remarks
 from beam_jobs.schema.profiles import ColumnProfile, excerpt, far_values, is_number, same_values
+from beam_jobs.sources.source import share_needed
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Categorical, Categories, Datetime, Label, Numeric, Tensor
 
@@ -257,7 +258,8 @@ def _mostly(profile: ColumnProfile) -> str:
         return (
             f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
             """are categories. Write them as numbers (-61 for "(61)"); where they mean that there is none: """
-            f"{_flags('missing', profile, odd[:_SHOWN])}."
+            f"{_flags('missing', profile, odd[:_SHOWN])}; to have their rows rejected: "
+            f"{flag_of('numeric', profile.name)}."
         )
     if found := mostly_dates(profile):
         form, wrong = found
@@ -270,6 +272,18 @@ def _mostly(profile: ColumnProfile) -> str:
     return ""
 
 
+def rejected_remarks(before: ColumnProfile, profile: ColumnProfile) -> Iterator[str]:
+    """Yields which values of a column `before` are no numbers, as `profile` has them alone."""
+    odd = before.counts.keys() - profile.counts.keys()
+    if odd:
+        rows = sum(before.counts[value] for value in odd)
+        share = share_needed(rows, max(1, before.rows))
+        yield (
+            f"'{before.name}': {_most(before, odd)} are no numbers, so {rows:,} of {before.rows:,} rows will "
+            f"be rejected: convert needs --max_rejected_fraction={share:g} for them."
+        )
+
+
 def _negatives(profile: ColumnProfile) -> list[str]:
     """Returns the values that only people read as negative numbers: `(5)`, `5-`, other signs than `-`."""
     return [value for value in profile.values if _NEGATIVE.fullmatch(value)]
@@ -277,8 +291,8 @@ def _negatives(profile: ColumnProfile) -> list[str]:
 
 def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
     """Formats the most frequent of these values, with their counts."""
-    most = sorted(odd, key=lambda value: (-profile.values[value], value))[:_SHOWN]
-    listed = ", ".join(f"{excerpt(value)!r} ({profile.values[value]:,})" for value in most)
+    most = sorted(odd, key=lambda value: (-profile.counts[value], value))[:_SHOWN]
+    listed = ", ".join(f"{excerpt(value)!r} ({profile.counts[value]:,})" for value in most)
     return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
 
 

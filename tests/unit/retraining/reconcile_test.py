@@ -69,6 +69,7 @@ def test_a_span_whose_labels_turned_around_holds_until_a_person_looked(schedule)
     assert (plan.drifts, len(plan.due)) == ((), 1)
 
 
+@pytest.mark.slow
 def test_a_drift_that_is_ignored_holds_no_later_span_but_ends_no_hold(schedule):
     schedule.add(3, companies=("Red",))
     assert schedule.reconcile().did == "held"
