@@ -3,7 +3,7 @@
 import re
 import shlex
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from beam_jobs.schema.datetimes import datetime_remarks, moments_of, mostly_dates
 from beam_jobs.schema.features import flag_of, leaving_out, needs_digits
@@ -48,7 +48,8 @@ def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         rows = sum(profile.counts[value] for value in far)
         yield (
             f"{named}: {', '.join(far)} ({rows:,} of {profile.rows:,} rows) stands apart from all "
-            f"other values, and repeats. If it means that there is none: {_flags('missing', profile, far)}."
+            f"other values, and repeats. {_or_cap(profile, far)}If it means that there is none: "
+            f"{_flags('missing', profile, far)}."
         )
     elif suspects := _words_for_none(profile, feature):
         rows = sum(profile.counts[word] for word in suspects)
@@ -58,6 +59,12 @@ def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         )
     if unseen := [value for value in profile.declared if not same_values(profile.counts, [value])]:
         yield f"{named}: {', '.join(map(repr, unseen))} of --missing is in none of the rows."
+
+
+def _or_cap(profile: ColumnProfile, far: Sequence[str]) -> str:
+    """Says that a number above all others may be a cap; empty if none of `far` is."""
+    is_above = bool(profile.numbers) and any(float(value) == profile.numbers[-1] > 0 for value in far)
+    return "If it is a cap or another true value, leave it. " if is_above else ""
 
 
 def _are_codes(profile: ColumnProfile, words: Collection[str]) -> bool:

@@ -77,7 +77,7 @@ def test_the_user_says_that_a_column_is_numbers_whatever_its_name_and_spelling()
     schema = propose(columns, name="t", label="left", numeric=["shop_id", "price"]).schema
     assert [schema[name].kind for name in ("shop_id", "price")] == ["numeric", "numeric"]
     assert (schema["price"].clean.decimal, schema["price"].clean.remove) == (",", (".",))
-    with pytest.raises(InputError, match=r"--numeric=left: received 'yes', 'no'; expected numbers"):
+    with pytest.raises(InputError, match=r"--numeric=left: received no number; expected numbers"):
         propose([shop, profile("yes", "no", "no", name="left")], name="t", label=None, numeric=["left"])
 
 
