@@ -250,8 +250,8 @@ class Split:
     ) -> "tf.data.Dataset":
         """Endless batches of what the records hold, before preprocessing: features [size, …] by name.
 
-        They are shuffled, in the order that `batches` has with the same arguments; `source` also gives rows in
-        the order of the shards. The label is among the features.
+        They are shuffled, in the order that `batches` has with the same arguments. `source` also gives rows
+        in the order of the shards. The label is among the features.
         """
         from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
