@@ -58,7 +58,11 @@ _INPUT = flags.DEFINE_multi_string(
     "input", None, "[SPLIT=]PATH: a file, a directory or a glob. SPLIT= as for convert."
 )
 _OUTPUT = flags.DEFINE_string("output", None, "FILE: where the schema goes. Its folder is made.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exists. Edits in it are lost.")
+_OVERWRITE = flags.DEFINE_bool(
+    "overwrite",
+    False,
+    "Replace --output if it exists. Its edits are lost. Give all flags again.",
+)
 _LABEL = flags.DEFINE_string(
     "label",
     None,
@@ -80,6 +84,12 @@ _GROUP = flags.DEFINE_string(
     "0, 1, 2 …. A group is one record.",
 )
 _IGNORE = flags.DEFINE_list("ignore", [], 'A,B,…: columns to leave out. Write a name with a comma as "A,B".')
+_NUMERIC = flags.DEFINE_list(
+    "numeric",
+    [],
+    "A,B,…: columns of numbers, where words or the column's name would make it categories. Rows with "
+    "anything else in them will be rejected.",
+)
 _MISSING = flags.DEFINE_multi_string(
     "missing",
     [],
@@ -121,7 +131,7 @@ COMMAND = Command(
         "Text as rows of tokens": source_flags.TOKENS,
         "The schema": (
             *(_OUTPUT, _OVERWRITE, _NAME, _LABEL, _TASK, _GROUP),
-            *(_IGNORE, _MISSING, _NOT_MISSING, _DATE_FORMAT, _FIRST_YEAR, _LIST_DELIMITER, _JSON),
+            *(_IGNORE, _NUMERIC, _MISSING, _NOT_MISSING, _DATE_FORMAT, _FIRST_YEAR, _LIST_DELIMITER, _JSON),
         ),
     },
 )
@@ -135,7 +145,8 @@ def _check_new(output: pathlib.Path) -> None:
             f"--output={output}",
             received="a file that exists",
             expected="a new file, so that no edits are lost",
-            action="Choose another name, or add --overwrite.",
+            action="Choose another name, or add --overwrite: edits in the file are lost, so repeat as flags "
+            "what they said (--missing, --numeric, --ignore, …), or make them again.",
         )
 
 
@@ -160,6 +171,7 @@ def main(argv: Sequence[str]) -> None:
         date_format=_DATE_FORMAT.value,
         first_year=_FIRST_YEAR.value,
         list_delimiter=_LIST_DELIMITER.value,
+        numeric=_NUMERIC.value,
         max_rows=_MAX_ROWS.value,
     )
     settings = source_flags.settings_of(source, inputs)

@@ -17,6 +17,10 @@ import pathlib
 import re
 from collections.abc import Mapping
 
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+
+# isort: split
+
 import tensorflow as tf
 
 from pipeline.data.images.pixels import size_refusal
@@ -116,6 +120,8 @@ def _values(name: str, values: object, dtype: str) -> object:
     kind, expected = _KINDS.get(dtype, (object, dtype))
     if not isinstance(values, kind) or isinstance(values, bool):
         missing = _MISSING.get(dtype, "")
+        if isinstance(values, str):
+            missing = f", without quotes{missing}".replace("NaN, without quotes", "NaN")
         raise ValueError(
             f"column '{name}': received {_shown(values)}; expected {expected} ({dtype}){missing}"
         )

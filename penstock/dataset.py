@@ -231,6 +231,9 @@ class Split:
         Raises:
           InputError: an argument does not fit the data, or the dataset has no statistics.
         """
+        from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+
+        # isort: split
         from pipeline.data.input.batches import training_batches
         from pipeline.training.experiment import data as data_lib
 
@@ -268,6 +271,9 @@ class Split:
         The last batch is filled up with copies, whose mask, float32 [size], is 0: Keras takes it for the
         weights of the examples. The arguments are those of `batches`.
         """
+        from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+
+        # isort: split
         import tensorflow as tf
 
         from pipeline.data.input.batches import evaluation_batches, evaluation_steps
@@ -292,8 +298,12 @@ class Split:
     ) -> "tf.data.Dataset":
         """Endless batches of what the records hold, before preprocessing: features [size, …] by name.
 
-        The rows are those of `batches` with the same arguments; the label is among the features.
+        They are shuffled, in the order that `batches` has with the same arguments. `source` also gives rows
+        in the order of the shards. The label is among the features.
         """
+        from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+
+        # isort: split
         from pipeline.data.input.batches import raw_batches
         from pipeline.data.reading.plan import plan_reading
 
@@ -319,7 +329,8 @@ class Split:
 
         Args:
           size: examples in the global batches whose order it follows; only `shuffle=windows` depends on it.
-          seed: the seed of that order; None: the rows are in stored order.
+          seed: the seed of that order; None: the rows are in stored order, that of the shards and of the
+            records in them.
           epochs: number of epochs, one after the other, each shuffled anew.
 
         Raises:
@@ -350,6 +361,8 @@ class Split:
         self, *, image_size: tuple[int, int] | None = None, image_dtype: str = "uint8"
     ) -> "ModelInputs":
         """The tensors of `batches`: with the sizes of each input, all that is needed to build a model."""
+        from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+
         data = self._data(1, image_size=image_size, image_dtype=image_dtype)
         return _preprocess(data, self.selection).inputs
 

@@ -10,6 +10,8 @@ from pipeline.data.statistics.drift import COARSEST
 
 FORMAT = "penstock.anomalies/1"
 
+# Kinds that were added later stand in the file where they were found or set: what had none keeps its digest.
+_LATER = frozenset({"repeated_file"})
 _NAMED = 5  # values that a message names, at most
 
 Severity = Literal["error", "warning", "ignore"]
@@ -33,6 +35,7 @@ KINDS: Mapping[str, Kind] = {
     "out_of_domain": Kind(meaning="fraction of values outside the declared vocabulary or range", limit=0.0),
     "absent_class": Kind(meaning="a declared class that no row has"),
     "leakage": Kind(meaning="fraction of records that an earlier split has too", limit=0.0),
+    "repeated_file": Kind(meaning="a file that has the bytes, or all the rows, of another one"),
     "feature_set": Kind(meaning="a feature that only this dataset or only the baseline has"),
     "examples": Kind(meaning="relative change of the number of rows since the baseline", limit=0.5),
     "missing_jump": Kind(meaning="rise of the fraction of missing values since the baseline", limit=0.05),
@@ -131,10 +134,15 @@ def format_values(values: Sequence[tuple[str, int]], *, of: int) -> str:
 
 def dumps(anomalies: Sequence[Anomaly], policy: Policy, *, baseline_digest: str | None) -> str:
     """Writes findings and rules as JSON, without paths, so that equal data gives equal bytes."""
+    found = {anomaly.kind for anomaly in anomalies}
     document = {
         "format": FORMAT,
         "baseline_digest": baseline_digest,
-        "severities": {kind: policy.severity(kind) for kind in KINDS},
+        "severities": {
+            kind: policy.severity(kind)
+            for kind in KINDS
+            if kind not in _LATER or kind in policy.severities or kind in found
+        },
         "limits": {name: policy.limit(name) for name, kind in KINDS.items() if kind.limit is not None},
         "anomalies": [dataclasses.asdict(anomaly) for anomaly in anomalies],
     }

@@ -271,9 +271,16 @@ def sentinel_notes(statistics: Statistics, schema: Schema) -> Iterator[str]:
             if found := _sentinels(measured.features[feature.name]):
                 values = ", ".join(_raw(feature, number) for number in found)
                 flag = shlex.quote(f"--missing={feature.source_column}={_raw(feature, found[0])}")
+                is_above = found[-1] == measured.features[feature.name].numeric.maximum > 0
+                cap = (
+                    "If it is a cap or another true value, leave it. "
+                    if is_above and not isinstance(feature, Datetime)
+                    else ""
+                )
                 yield (
                     f"note: {split}, '{feature.name}': {values} stands apart from all others, and repeats. "
-                    f"If it means that there is none, make it missing: infer_schema {flag}."
+                    f"{cap}If it means that there is none, add it to 'null_markers' under 'clean' in the "
+                    f"schema, and convert again; infer_schema {flag} does so too, but writes the schema anew."
                 )
                 break
 

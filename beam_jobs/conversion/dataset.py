@@ -24,7 +24,7 @@ from beam_jobs.launch.outcome import Outcome
 from beam_jobs.launch.output import Destination
 from beam_jobs.sources import source
 from beam_jobs.sources.byte_streams import lines_before
-from beam_jobs.sources.files import read_bytes
+from beam_jobs.sources.files import copies, read_bytes
 from beam_jobs.sources.tfrecord import example_text
 from pipeline.base.errors import DamagedError, InputError
 from pipeline.data.dataset import blocks, records
@@ -388,6 +388,31 @@ def leak_anomalies(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy)
         policy,
         rows={split: sum(shard.records for shard in of) for split, of in shards.items()},
     )
+
+
+_REPEATED = "repeated_file"
+_LEAST_ROWS = 10  # fewer rows may be equal by chance
+_SHOWN_FILES = 3
+
+
+def repeated_files(outcome: Outcome, plan: Plan, policy: Policy) -> list[Anomaly]:
+    """Returns the anomaly of files that have the bytes, or all the rows, of another one; none without."""
+    if policy.severity(_REPEATED) == "ignore":
+        return []
+    repeated, sums = copies(plan.input_splits), outcome.sums
+    first: dict[tuple[int, ...], str] = {}
+    for file in sorted(file for file, (rows, *_) in sums.items() if rows >= _LEAST_ROWS):
+        other = first.setdefault(sums[file], file)
+        if file not in repeated and other != file and repeated.get(other) != file:
+            repeated[file] = other
+    if not repeated:
+        return []
+    shown = ", ".join(f"{file} (of {other})" for file, other in [*repeated.items()][:_SHOWN_FILES])
+    more = f" and {len(repeated) - _SHOWN_FILES:,} more" if len(repeated) > _SHOWN_FILES else ""
+    message = (
+        f"copies of other files, whose rows are written twice: {shown}{more}. Remove those that are a mistake"
+    )
+    return [policy.anomaly(_REPEATED, split="all splits", value=len(repeated), message=message)]
 
 
 def _examples(leak: Leak, shards: Sequence[WrittenShard], schema: Schema) -> list[str]:

@@ -93,6 +93,7 @@ class Conversion:
         if not self.may_be_empty:
             dataset.check_not_empty(outcome, self.plan)
         leaked = dataset.leak_anomalies(outcome, self.plan, self.schema, self.rules.policy)
+        leaked += dataset.repeated_files(outcome, self.plan, self.rules.policy)
         statistics = dataset.statistics_of(outcome, self.plan, self.schema)
         verdict = validate.evaluate(statistics, self.schema, self.rules, leaked=leaked)
         manifest = dataset.publish(

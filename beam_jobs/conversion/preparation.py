@@ -19,7 +19,7 @@ from beam_jobs.conversion import assignment
 from beam_jobs.conversion.assignment import Sent, ShardKey, group_keys, split_rows
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle import Spill
-from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED, note
+from beam_jobs.launch.outcome import LINES, NOTED, READ, REJECTED, SUMS, note
 from beam_jobs.launch.run import Progress
 from beam_jobs.sources.source import (
     NO_LABEL,
@@ -73,6 +73,8 @@ class Prepare(beam.DoFn):
             places = raw.places(input_split)[typed.kept] if self.plan.origins else None
             keys = typed.of_kept(group_keys(raw, self.schema.group)) if self.schema.group else None
             rows = _with_order(typed.rows, typed.of_kept(ids), places, keys)
+            if not (self.schema.group or self.schema.row_id or raw.numbers is None or raw.files is not None):
+                yield from (TaggedOutput(NOTED, each) for each in _sums(rows, input_split.file_names[0]))
             index = split.index[typed.kept]
             yield from assignment.scatter(rows, index, self.plan, splits=split.splits, spill=self.spill)
             yield from (TaggedOutput(NOTED, counted) for counted in typed.notes.items())
@@ -91,6 +93,14 @@ class Prepare(beam.DoFn):
         check_declared(names, self.schema, path)
         if not raw.sparse:
             check_present(names, self.schema, path)
+
+
+def _sums(rows: pa.RecordBatch, file: str) -> Iterator[tuple[str, int]]:
+    """Yields what is summed over a file, by `outcome.SUMS`; the order of rows does not count."""
+    hashes = rows.column(ORDER_COLUMN).to_numpy()
+    halves = (hashes & np.uint64(0x7FFFFFFF), hashes >> np.uint64(33))
+    for name, total in zip(SUMS, (len(hashes), *(half.sum() for half in halves)), strict=True):
+        yield note(name, file), int(total)
 
 
 def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:

@@ -20,6 +20,8 @@ LINES = "lines"
 NOTED = "noted"
 
 
+SUMS = ("rows", "low_bits", "high_bits")  # of a file: its rows, and both halves of their hashes
+
 Notes = Mapping[str, Mapping[str, int]]  # rows by one of NOTES, and feature
 
 
@@ -64,7 +66,7 @@ class Outcome:
         found: dict[str, dict[str, int]] = {}
         for key, total in self.noted.items():
             name, _, split = key.partition(_OF)
-            if name not in NOTES:
+            if name not in (*NOTES, *SUMS):
                 found.setdefault(split, {})[name] = total
         return found
 
@@ -83,6 +85,17 @@ class Outcome:
         return (
             (self.rows_read, "rows") if documents is None else (documents + self.rejected.rows, "documents")
         )
+
+    @property
+    def sums(self) -> Mapping[str, tuple[int, ...]]:
+        """What `Prepare` sums of the rows of each file; files of the same rows have the same sums."""
+        found: dict[str, list[int]] = {}
+        for at, kind in enumerate(SUMS):
+            for key, total in self.noted.items():
+                name, _, file = key.partition(_OF)
+                if name == kind:
+                    found.setdefault(file, [0] * len(SUMS))[at] = total
+        return {file: tuple(each) for file, each in found.items()}
 
     @property
     def rows_written(self) -> int:

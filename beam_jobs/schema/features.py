@@ -12,6 +12,7 @@ from beam_jobs.schema.datetimes import are_times_of_day, propose_datetime, unrea
 from beam_jobs.schema.numbers import propose_written
 from beam_jobs.schema.profiles import TELLS_APART, ColumnProfile, excerpt, spelling_aliases
 from beam_jobs.sources.source import MOST_WRONG
+from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
@@ -55,6 +56,19 @@ def propose_feature(profile: ColumnProfile) -> Feature:
     """The feature of the first kind that recognises the column; otherwise its strings are categories."""
     proposed = (propose(profile) for propose in _BY_TYPE.entries.values())
     return next((feature for feature in proposed if feature), None) or _strings(profile)
+
+
+def propose_number(profile: ColumnProfile) -> Numeric:
+    """The feature of a column that the user calls numbers; raises InputError where it has none."""
+    if feature := _numeric(profile):
+        return feature
+    seen = ", ".join(repr(excerpt(value)) for value in [*profile.counts][:3]) or "no number"
+    raise InputError(
+        flag_of("numeric", profile.name),
+        received=seen,
+        expected="numbers that are written alike",
+        action="Leave the flag out, or write the column's numbers alike.",
+    )
 
 
 def looks_like_text(profile: ColumnProfile) -> bool:
@@ -281,9 +295,14 @@ def why_useless(profile: ColumnProfile) -> str:
 
 
 def leaving_out(column: str) -> str:
-    """Returns the flag that leaves out a column, for the shell; commas and quotes in its name are quoted."""
+    """Returns the flag that leaves out a column, for the shell."""
+    return flag_of("ignore", column)
+
+
+def flag_of(flag: str, column: str) -> str:
+    """Returns a flag that takes a list, with one column; commas and quotes in its name are quoted."""
     escaped = column.replace('"', '""')
-    return shlex.quote(f'--ignore="{escaped}"' if set(column) & set(',"') else f"--ignore={column}")
+    return shlex.quote(f'--{flag}="{escaped}"' if set(column) & set(',"') else f"--{flag}={column}")
 
 
 def _follow_one_another(profile: ColumnProfile) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, number_written
+from beam_jobs.schema.profiles import IN_NUMBERS, NULL_MARKERS, ColumnProfile, is_number, number_written
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.statistics.drift import offset_for
@@ -69,6 +69,17 @@ def propose_written(profile: ColumnProfile) -> Numeric | None:
         offset=offset_for(np.array(numbers), np.array([*style.counts.values()])),
         evidence=profile.evidence() | {"minimum": min(numbers), "maximum": max(numbers)},
     )
+
+
+def with_numbers_alone(profile: ColumnProfile) -> ColumnProfile:
+    """The profile without the values that are neither numbers nor missing: their rows will be rejected."""
+    kept = NULL_MARKERS | IN_NUMBERS | {*profile.declared_values}
+    for is_one in (lambda value: any(map(str.isdigit, value)), is_number):
+        counts = {value: rows for value, rows in profile.counts.items() if value in kept or is_one(value)}
+        found = dataclasses.replace(profile, counts=counts)
+        if found.numbers or _style(found):
+            break
+    return found
 
 
 def written_numbers(profile: ColumnProfile) -> dict[str, float]:

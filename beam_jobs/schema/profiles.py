@@ -16,6 +16,7 @@ from beam_jobs.cells import lists, text
 from beam_jobs.cells.image_formats import has_image_header
 from beam_jobs.cells.text import NOT_UTF_8, Problems
 from beam_jobs.cells.typed import to_text
+from beam_jobs.schema.repeated import SeenRows, copy_remarks
 from beam_jobs.sources import columns as columns_lib
 from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, check_readable, format_doubts
 from pipeline.data.schema.feature import Clean
@@ -188,7 +189,6 @@ IN_NUMBERS = frozenset(
     }
 )
 TELLS_APART = 0.95  # as many different values for each row: an id, of which some rows may repeat
-_COMPARED = 20_000_000  # cells of the rows that are compared with each other: some seconds
 _WRITTEN = 4  # copies of a row that a mistake may write, on average; more have another cause
 _SHOWN = 40  # characters of a value that are shown
 # A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
@@ -426,16 +426,19 @@ class Profiles(NamedTuple):
 def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_rows: int) -> Profiles:
     """Profiles the first rows of each input split, `most_rows` in all."""
     columns: dict[str, _Gathered] = {}
-    seen = _SeenRows()
+    seen = SeenRows()
     reasons: collections.Counter[str] = collections.Counter()
+    wrong_by_file: collections.Counter[str] = collections.Counter()
     doubtful: list[Rejection] = []
     rows, further_lines, are_all = 0, 0, True
     for input_split in input_splits:
+        path, misread = input_split.paths[0], _misread(columns)
         for raw, beyond in _first_rows(
             source.read(input_split), max_rows=max_rows, input_splits=len(input_splits)
         ):
             are_all &= not beyond
             reasons.update(rejection.reason for rejection in raw.rejected)
+            wrong_by_file[path] += len(raw.rejected)
             further_lines += sum(rejection.lines - 1 for rejection in raw.rejected)
             doubtful += raw.doubtful
             rows += raw.columns.num_rows
@@ -448,50 +451,31 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
                 )
                 for name, cells in zip(raw.columns.schema.names, raw.columns.columns, strict=True)
             ]
-            seen.add(texts)
-    wrong = reasons.total()
-    undecodable = max((gathered.misread for gathered in columns.values()), default=0)
+            seen.add(texts, path)
+        wrong_by_file[path] += _misread(columns) - misread
+    wrong, undecodable = reasons.total(), _misread(columns)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
-    check_readable(reasons, rows=rows + wrong, path=input_splits[0].paths[0], further_lines=further_lines)
+    [(worst, _)] = wrong_by_file.most_common(1)
+    check_readable(reasons, rows=rows + wrong, path=worst, further_lines=further_lines)
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
     remarks += format_doubts(collections.Counter(row.reason for row in doubtful), doubtful)
     remarks += columns_lib.header_remarks(columns)
     profiles = [gathered.profile(name, rows) for name, gathered in columns.items()]
-    remarks += _repeated_remarks(seen, profiles, rows)
+    remarks += [*_repeated_remarks(seen, profiles, rows), *copy_remarks(input_splits)]
     return Profiles(profiles, remarks, are_all)
 
 
-class _SeenRows:
-    """Remembers the first rows by a hash of all their cells; rows with lists or images are not compared."""
-
-    def __init__(self) -> None:
-        self._hashes: set[int] = set()
-        self.compared = 0
-
-    @property
-    def repeated(self) -> int:
-        """The number of rows that are equal to an earlier one in every cell."""
-        return self.compared - len(self._hashes)
-
-    def add(self, columns: Sequence[pa.Array | None]) -> None:
-        """Adds rows, whose cells are text; None stands for a column of another kind."""
-        if not columns or any(each is None for each in columns) or self.compared * len(columns) > _COMPARED:
-            return
-        rows = pc.binary_join_element_wise(*columns, "\x1f", null_handling="replace", null_replacement="\x1e")
-        self._hashes.update(map(hash, rows.to_pylist()))
-        self.compared += len(rows)
+def _misread(columns: Mapping[str, "_Gathered"]) -> int:
+    return max((gathered.misread for gathered in columns.values()), default=0)
 
 
-def _repeated_remarks(seen: _SeenRows, profiles: Sequence[ColumnProfile], rows: int) -> Iterator[str]:
+def _repeated_remarks(seen: SeenRows, profiles: Sequence[ColumnProfile], rows: int) -> Iterator[str]:
     """Yields a remark on equal rows if a column tells nearly all rows apart; else they are chance."""
     # If files were written twice, even such a column has half as many different values.
     least = max(TELLS_APART * (rows - seen.repeated), rows / _WRITTEN)
-    telling = [each for each in profiles if each.distinct >= least]
+    telling = [each.name for each in profiles if each.distinct >= least]
     if seen.repeated and telling:
-        yield (
-            f"{seen.repeated:,} of {seen.compared:,} rows are equal to an earlier row in every column, "
-            f"'{telling[0].name}' too. convert keeps them. If they were written by mistake, remove them."
-        )
+        yield seen.remark(telling[0])
 
 
 class _Gathered:

@@ -56,6 +56,7 @@ def propose_from(
     date_format: Sequence[str] = (),
     first_year: Sequence[str] = (),
     list_delimiter: Sequence[str] = (),
+    numeric: Sequence[str] = (),
     max_rows: int,
 ) -> Proposal:
     """Reads up to `max_rows` rows or image headers. `name` is by default the name of the first input."""
@@ -89,6 +90,7 @@ def propose_from(
         date_format=date_format,
         first_year=first_year,
         list_delimiter=list_delimiter,
+        numeric=numeric,
     )
     about_label, others = proposal.review[: proposal.about_label], proposal.review[proposal.about_label :]
     leaks = leak_remarks(source, input_splits, proposal.schema) if label else []

@@ -3,12 +3,13 @@
 import re
 import shlex
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from beam_jobs.schema.datetimes import datetime_remarks, moments_of, mostly_dates
-from beam_jobs.schema.features import leaving_out, needs_digits
+from beam_jobs.schema.features import flag_of, leaving_out, needs_digits
 from beam_jobs.schema.numbers import point_remarks, written_numbers, written_remarks
 from beam_jobs.schema.profiles import ColumnProfile, excerpt, far_values, is_number, same_values
+from beam_jobs.sources.source import share_needed
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Categorical, Categories, Datetime, Label, Numeric, Tensor
 
@@ -47,7 +48,8 @@ def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         rows = sum(profile.counts[value] for value in far)
         yield (
             f"{named}: {', '.join(far)} ({rows:,} of {profile.rows:,} rows) stands apart from all "
-            f"other values, and repeats. If it means that there is none: {_flags('missing', profile, far)}."
+            f"other values, and repeats. {_or_cap(profile, far)}If it means that there is none: "
+            f"{_flags('missing', profile, far)}."
         )
     elif suspects := _words_for_none(profile, feature):
         rows = sum(profile.counts[word] for word in suspects)
@@ -57,6 +59,12 @@ def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         )
     if unseen := [value for value in profile.declared if not same_values(profile.counts, [value])]:
         yield f"{named}: {', '.join(map(repr, unseen))} of --missing is in none of the rows."
+
+
+def _or_cap(profile: ColumnProfile, far: Sequence[str]) -> str:
+    """Says that a number above all others may be a cap; empty if none of `far` is."""
+    is_above = bool(profile.numbers) and any(float(value) == profile.numbers[-1] > 0 for value in far)
+    return "If it is a cap or another true value, leave it. " if is_above else ""
 
 
 def _are_codes(profile: ColumnProfile, words: Collection[str]) -> bool:
@@ -257,7 +265,8 @@ def _mostly(profile: ColumnProfile) -> str:
         return (
             f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
             """are categories. Write them as numbers (-61 for "(61)"); where they mean that there is none: """
-            f"{_flags('missing', profile, odd[:_SHOWN])}."
+            f"{_flags('missing', profile, odd[:_SHOWN])}; to have their rows rejected: "
+            f"{flag_of('numeric', profile.name)}."
         )
     if found := mostly_dates(profile):
         form, wrong = found
@@ -270,6 +279,18 @@ def _mostly(profile: ColumnProfile) -> str:
     return ""
 
 
+def rejected_remarks(before: ColumnProfile, profile: ColumnProfile) -> Iterator[str]:
+    """Yields which values of a column `before` are no numbers, as `profile` has them alone."""
+    odd = before.counts.keys() - profile.counts.keys()
+    if odd:
+        rows = sum(before.counts[value] for value in odd)
+        share = share_needed(rows, max(1, before.rows))
+        yield (
+            f"'{before.name}': {_most(before, odd)} are no numbers, so {rows:,} of {before.rows:,} rows will "
+            f"be rejected: convert needs --max_rejected_fraction={share:g} for them."
+        )
+
+
 def _negatives(profile: ColumnProfile) -> list[str]:
     """Returns the values that only people read as negative numbers: `(5)`, `5-`, other signs than `-`."""
     return [value for value in profile.values if _NEGATIVE.fullmatch(value)]
@@ -277,8 +298,8 @@ def _negatives(profile: ColumnProfile) -> list[str]:
 
 def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
     """Formats the most frequent of these values, with their counts."""
-    most = sorted(odd, key=lambda value: (-profile.values[value], value))[:_SHOWN]
-    listed = ", ".join(f"{excerpt(value)!r} ({profile.values[value]:,})" for value in most)
+    most = sorted(odd, key=lambda value: (-profile.counts[value], value))[:_SHOWN]
+    listed = ", ".join(f"{excerpt(value)!r} ({profile.counts[value]:,})" for value in most)
     return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
 
 

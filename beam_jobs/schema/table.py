@@ -3,10 +3,18 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from beam_jobs.schema.features import leaving_out, propose_feature, propose_history, why_useless, with_runs
+from beam_jobs.schema.features import (
+    leaving_out,
+    propose_feature,
+    propose_history,
+    propose_number,
+    why_useless,
+    with_runs,
+)
 from beam_jobs.schema.labels import candidates, label_remarks, missing_label_remarks, propose_labels
+from beam_jobs.schema.numbers import with_numbers_alone
 from beam_jobs.schema.profiles import ColumnProfile, as_lists, same_values
-from beam_jobs.schema.remarks import feature_remarks, missing_remarks
+from beam_jobs.schema.remarks import feature_remarks, missing_remarks, rejected_remarks
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import RANKING, Label
@@ -37,6 +45,7 @@ def propose(
     date_format: Sequence[str] = (),
     first_year: Sequence[str] = (),
     list_delimiter: Sequence[str] = (),
+    numeric: Sequence[str] = (),
 ) -> Proposal:
     """A feature for each column that may say something about `label`; the others are ignored.
 
@@ -45,7 +54,8 @@ def propose(
 
     `missing` and `not_missing` name values that are missing, or are not, as `COLUMN=VALUE` or as `VALUE` in
     all columns. In the same form `date_format` and `first_year` say how dates are written (see `Datetime`),
-    and `list_delimiter` says what stands between the values of lists.
+    and `list_delimiter` says what stands between the values of lists. `numeric` names columns of numbers:
+    rows with anything else in them will be rejected.
 
     Raises InputError if there are no rows, `label`, `group` or an ignored column is not there, or `label`
     does not suit the task.
@@ -53,11 +63,15 @@ def propose(
     _check_has_rows(profiles)
     names = _label_columns(profiles, label)
     task = _task_with_group(task, group)
-    _check_names(profiles, [*ignore, *names, *([group] if group else [])])
+    _check_names(profiles, [*ignore, *numeric, *names, *([group] if group else [])])
     _check_grouping(group, label=names, ignore=ignore)
     profiles = _with_values(profiles, missing=missing, not_missing=not_missing)
     profiles = _with_dates(profiles, date_format=date_format, first_year=first_year)
     profiles = _with_lists(profiles, list_delimiter)
+    every, profiles = (
+        profiles,
+        [with_numbers_alone(each) if each.name in numeric else each for each in profiles],
+    )
     if both := [name for name in names if name in ignore]:
         raise InputError(
             f"--ignore={both[0]}",
@@ -69,10 +83,12 @@ def propose(
     ignored = dict.fromkeys(ignore, "left out by --ignore")
     about_label: list[str] = []
     review = [*_repeated_header(profiles)]
+    for before, profile in zip(every, profiles, strict=True):
+        review += rejected_remarks(before, profile)
     proposed = propose_labels([profile for profile in profiles if profile.name in names], task=task)
     labels = {each.name: each for each in proposed}
     for profile in (profile for profile in profiles if profile.name not in (*ignored, group)):
-        reason = why_useless(profile) if profile.name not in labels else ""
+        reason = why_useless(profile) if profile.name not in (*labels, *numeric) else ""
         if reason:
             ignored[profile.name] = reason
             continue
@@ -83,7 +99,8 @@ def propose(
         else:
             items = next((each.classes for each in proposed if each.is_retrieval), ())
             history = propose_history(profile, items)
-            features.append(history or propose_feature(profile))
+            is_numeric = profile.name in numeric
+            features.append(history or (propose_number if is_numeric else propose_feature)(profile))
             if history:
                 review.append(f"'{profile.name}': lists of the items of '{label}', whose vocabulary it has.")
             review += missing_remarks(profile, features[-1])
@@ -312,7 +329,7 @@ def _check_names(profiles: Sequence[ColumnProfile], names: Sequence[str]) -> Non
     if absent:
         with_comma = next((name for name in known if name.startswith(f"{absent[0]},")), None)
         raise InputError(
-            "--label or --ignore",
+            "--label, --ignore or --numeric",
             received=", ".join(map(repr, absent)),
             expected=f"columns of the data: {', '.join(known)}",
             action=f"Quote a name that holds a comma: {leaving_out(with_comma)}."

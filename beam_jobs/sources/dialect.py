@@ -1,5 +1,6 @@
 """The dialect of a CSV file, found from its first rows: delimiter, quotes, encoding, a header or none."""
 
+import codecs
 import contextlib
 import csv
 import dataclasses
@@ -18,6 +19,7 @@ from pipeline.base.errors import InputError
 
 # Where several delimiters fit, the first of these is taken: commas also stand in numbers and in text.
 _DELIMITERS = "\t;|,"
+NAMES_OF_DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "'|'"}
 _START_BYTES = 1 << 20  # 1 MiB
 _ROWS = 1000  # rows that are looked at
 _FITTING = 0.9  # share of the rows that have as many cells as the first
@@ -69,7 +71,7 @@ def find(
     if guess and not quotes.keys() & given.keys():
         dialect = _with_quotes_of(text, dialect)
     sure = not guess or bool(given.get("column_names"))
-    found = "yes" if sure or has_header(_rows(text, dialect)) else "no"
+    found = "yes" if sure or has_header(first_rows(text, dialect)) else "no"
     header = str(given.get("header") or found)
     return {"delimiter": delimiter, "encoding": encoding, "header": header} | dialect.own_quotes
 
@@ -94,7 +96,7 @@ def _fitting(text: str, *, quote: str) -> dict[str, float]:
     is returned.
     """
     found = {
-        delimiter: [len(row) for row in _rows(text, Dialect(delimiter=delimiter, quote=quote))]
+        delimiter: [len(row) for row in first_rows(text, Dialect(delimiter=delimiter, quote=quote))]
         for delimiter in _DELIMITERS
     }
     return {
@@ -137,14 +139,14 @@ def _are_escaped(text: str, dialect: Dialect) -> bool:
     """Returns whether there are quotes within cells, and a backslash before nearly all of them."""
     if '\\"' not in text:
         return False
-    cells = [cell for row in _rows(text, dialect) for cell in row if '"' in cell]
+    cells = [cell for row in first_rows(text, dialect) for cell in row if '"' in cell]
     escaped, all_quotes = (sum(cell.count(sign) for cell in cells) for sign in ('\\"', '"'))
     return bool(cells) and escaped >= _FITTING * all_quotes
 
 
 def _odd_lines(text: str, dialect: Dialect) -> int:
     """Counts the lines of rows with another number of cells than the first, or with quotes out of place."""
-    rows = _rows(text, dialect)
+    rows = first_rows(text, dialect)
     wrong = sum(1 + "".join(row).count("\n") for row in rows if len(row) != len(rows[0]))
     lines = RowLines(dialect, cells=len(rows[0]) if rows else 0)
     lines.add(text.encode("utf-8", "replace"))
@@ -162,7 +164,7 @@ _TITLES = 20  # lines above a table, at most
 
 def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, has_header: bool) -> None:
     """Raises InputError where the first rows, `text`, show what is wrong with the header or the quotes."""
-    rows = _rows(text if len(text) < _START_BYTES else text[: text.rfind("\n") + 1], dialect)
+    rows = first_rows(text if len(text) < _START_BYTES else text[: text.rfind("\n") + 1], dialect)
     sign = {"\t": r"\t"}.get(dialect.delimiter) or re.sub(r"[/.*\[\]^$&\\]", r"\\\g<0>", dialect.delimiter)
     if found := _EXCEL.match(text):
         received, command = f"{found[0].strip()!r}, a line for Excel", "sed 1d"
@@ -177,17 +179,27 @@ def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, h
         received, command = "names in quotes with blanks between them", ""
     else:
         return
-    cat = {".gz": "zcat", ".bz2": "bzcat", ".zst": "zstdcat"}.get(path[path.rfind(".") :], "cat")
     if command and not byte_streams.keeps_ascii_bytes(encoding):
-        command = f"iconv -f {encoding.replace('-le', 'le').replace('-be', 'be')} -t utf-8 | {command}"
+        command = f"iconv -f {for_iconv(encoding)} -t utf-8 | {command}"
     raise InputError(
         f"input {path}, first rows",
         received=received,
         expected=f"names of columns, then rows of as many cells with {dialect.delimiter!r} between them",
-        action=f"Run {cat} {shlex.quote(path)} | {command} > fixed.csv and read that."
+        action=f"Run {cat(path)} | {command} > fixed.csv and read that."
         if command
         else "Give --delimiter=' '.",
     )
+
+
+def cat(path: str) -> str:
+    """The shell's command that prints a file, decompressed."""
+    command = {".gz": "zcat", ".bz2": "bzcat", ".zst": "zstdcat"}.get(path[path.rfind(".") :], "cat")
+    return f"{command} {shlex.quote(path)}"
+
+
+def for_iconv(encoding: str) -> str:
+    """The name of an encoding as iconv knows it."""
+    return codecs.lookup(encoding).name.replace("-le", "le").replace("-be", "be")
 
 
 def _with_blanks(rows: Sequence[Sequence[str]]) -> int:
@@ -252,8 +264,8 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 def format_dialect(values: Mapping[str, object]) -> str:
     """Formats in one line how the files are read, from the values of all flags."""
-    delimiter = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "'|'"}
-    by = delimiter.get(str(values["delimiter"]), repr(values["delimiter"])) + " (--delimiter)"
+    delimiter = str(values["delimiter"])
+    by = NAMES_OF_DELIMITERS.get(delimiter, repr(delimiter)) + " (--delimiter)"
     names = "the first row names the columns"
     if values.get("column_names"):
         names = "the columns are named by --column_names"
@@ -281,7 +293,7 @@ def _by_name(path: str) -> str:
     return "\t" if ".tsv" in path.rpartition("/")[2].lower() else ","
 
 
-def _rows(text: str, dialect: Dialect) -> list[list[str]]:
+def first_rows(text: str, dialect: Dialect) -> list[list[str]]:
     """The first rows that are not blank, as far as the csv module reads them."""
     found: list[list[str]] = []
     with contextlib.suppress(csv.Error):  # a cell of more than 128 KiB raises it

@@ -1,7 +1,9 @@
 """Files that an input names, on any filesystem that Beam knows."""
 
+import collections
 import dataclasses
 import glob
+import hashlib
 import os
 import pathlib
 import re
@@ -319,6 +321,43 @@ def _is_glob(location: str) -> bool:
 
 def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") or part in _OF_SYSTEMS for part in path.split("/"))
+
+
+# --- Files that were written twice.
+
+
+_HEAD_BYTES = 64 << 10  # 64 KiB; only files that begin alike are read to their ends
+
+
+def copies(input_splits: Iterable[InputSplit]) -> dict[str, str]:
+    """The name of the first file with the same bytes, by the names of the files that repeat it.
+
+    Files without rows are left out, and so are folders of images, where a file is one row.
+    """
+    sizes: collections.Counter[str] = collections.Counter()
+    names: dict[str, str] = {}
+    for each in input_splits:
+        if len(each.paths) == len(each.stamps) == 1 and each.bytes:
+            sizes[each.paths[0]] += each.bytes
+            names.setdefault(each.paths[0], each.file_names[0])
+    of_size, of_head, of_content = ({}, {}, {})
+    for path, size in sizes.items():
+        of_size.setdefault(size, []).append(path)
+    for size, alike in of_size.items():
+        for path in alike if len(alike) > 1 else ():
+            of_head.setdefault((size, read_bytes(path, size=_HEAD_BYTES)), []).append(path)
+    for alike in of_head.values():
+        for path in alike if len(alike) > 1 else ():
+            of_content.setdefault(_digest(path), []).append(path)
+    return {names[path]: names[first] for first, *others in of_content.values() for path in others}
+
+
+def _digest(path: str) -> bytes:
+    found = hashlib.sha256()
+    with open_seekable(path) as stream:
+        while block := stream.read(1 << 20):
+            found.update(block)
+    return found.digest()
 
 
 # --- Columns in the names of folders, as Hive writes them: `raw/date=2026-11-01/town=Z%C3%BCrich/part.csv`.

@@ -118,10 +118,12 @@ def source_of(
     given = {flag.name: flag.value for flag in _OPTIONS if _is_given(flag)}
     _check_encoding(given, raw_format)
     known = _known(raw_format, remembered or {})
-    values = known | given
+    values = said = known | given
     if find := FORMATS[raw_format].find:
-        values |= find(inputs, values, guess=guess, remembered=known.keys() - given.keys())
+        values = said | find(inputs, said, guess=guess, remembered=known.keys() - given.keys())
     source = open_source(raw_format, values)
+    if check := FORMATS[raw_format].check:
+        check(source, inputs, given=said)
     if _TOKENIZER.value is None:
         return _with_path_roots(source)
     text = _text_settings(remembered or {})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beam_jobs.sources import bigquery, byte_streams, dialect, tfds
+from beam_jobs.sources.alike import check_alike
 from beam_jobs.sources.avro import AvroFiles
 from beam_jobs.sources.bigquery import BigQueryTables
 from beam_jobs.sources.csv import CsvFiles
@@ -44,6 +45,7 @@ class Format:
     endings: tuple[str, ...] = ()  # endings of file names, before the ending of a compression
     prefix: str = ""  # beginning of locations that are not files
     find: Callable[..., Mapping[str, str]] | None = None  # like dialect.find: values of flags, from the files
+    check: Callable[..., None] | None = None  # like check_alike: raises InputError where files differ
 
 
 def _different(names: Sequence[str]) -> tuple[str, ...]:
@@ -63,6 +65,7 @@ FORMATS: Mapping[str, Format] = {
         source=CsvFiles,
         endings=(".csv", ".tsv"),
         find=dialect.find,
+        check=check_alike,
         options=(
             Option(
                 flag="column_names",

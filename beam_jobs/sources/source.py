@@ -18,7 +18,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
-from beam_jobs.cells.text import NOT_UTF_8
+from beam_jobs.cells.text import MISSING, NOT_UTF_8
 from pipeline.base.errors import InputError, naming_shortages, printable
 from pipeline.data.origins.files import Origin, place
 
@@ -158,23 +158,58 @@ def check_rejection_limit(
         return
     if others.unlabelled == others.rows:
         raise _too_few_labels(others, rows_read=rows_read, limit=max(limit, unlabelled_limit))
-    rejected = others
+    found_rows, rejected = rejected.rows, others
     wrong = rejected.rows - rejected.unlabelled
-    of_lines = f", which take {rejected.rows + further:,} lines" if further else ""
+    of_lines = f", which count as {rejected.rows + further:,}" if further else ""
+    by_lines = "; a row counts once for each line that it takes, without a label once" if further else ""
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
     cause = likely_cause(rejected.reasons, rows=wrong if further else rows_read)
-    first = "; ".join(map(_format, rejected.listed[:examples]))
+    first = "; ".join(map(_format, _first_of_each(rejected.listed)[:examples]))
     flag = f"--max_rejected_fraction={share_needed(wrong + further, rows_read + further):g}"
     if rejected.unlabelled:
         flag += f" --max_unlabelled_fraction={share_needed(rejected.unlabelled, rows_read):g}"
     raise InputError(
         "rows that cannot be converted",
         received=f"{rejected.rows:,} of {rows_read:,} {what}{of_lines} ({reasons})",
-        expected=f"at most a fraction of {limit:g} of them (--max_rejected_fraction)",
-        action="Nothing was published. Correct the data or the schema, or allow for such rows to be left "
+        expected=f"at most a fraction of {limit:g} of them (--max_rejected_fraction){by_lines}",
+        action=f"Nothing was published, and no row would be left. {_why_all(rejected)}{cause}The first of "
+        f"them: {first}"
+        if found_rows >= rows_read
+        else "Nothing was published. Correct the data or the schema, or allow for such rows to be left "
         f"out with {flag}. {cause}"
         f"The first of them: {first}",
     )
+
+
+# What the commonest reason means where no row is good, by a part of it.
+_WHY_ALL = {
+    "not a date as": "Likely dates are written in another form than the schema's 'format': write them so, or "
+    "correct the schema (infer_schema --date_format=COLUMN=FORMAT).",
+    "number": "Likely numbers are written in another form, such as with a decimal comma ('decimal' under "
+    "'clean' in the schema), or the column holds something else.",
+    "not one of the classes": "Likely the label's values are written in another form: correct 'classes', or "
+    "'aliases' under 'clean', in the schema.",
+    "not in the vocabulary": "Likely the values are written in another form: correct 'vocabulary', or "
+    "'aliases' under 'clean', in the schema.",
+    MISSING: "Likely the column is not filled in these files: a feature whose 'missing' is 'mark' or "
+    "'default' may lack its value.",
+    NO_LABEL: "Likely these are rows to predict for: predict needs no label.",
+}
+
+
+def _why_all(rejected: Rejected) -> str:
+    """Returns the commonest reason, where it applies, and what it likely means, as sentences."""
+    reason = max(rejected.reasons, key=rejected.reasons.__getitem__)
+    columns = collections.Counter(row.column for row in rejected.listed if row.reason == reason)
+    column = next((f" in column '{name}'" for name, _ in columns.most_common(1) if name), "")
+    why = next((f"{why} " for words, why in _WHY_ALL.items() if words in reason), "")
+    return f"The commonest reason: {reason}{column}. {why}"
+
+
+def _first_of_each(listed: Sequence[Rejection]) -> list[Rejection]:
+    """Returns the rows, those first that are the first with their reason."""
+    first = {row.reason: row for row in reversed(listed)}
+    return sorted(listed, key=lambda row: first[row.reason] is not row)
 
 
 def _labelled(rejected: Rejected) -> Rejected:

@@ -17,8 +17,9 @@ from pipeline.retraining.records import PROMOTE, Ahead, Cycle, Root
 from pipeline.retraining.settings import Settings
 
 AFTER_DRIFT = (
-    "look at it; then `release --reason=…` lets it pass, config.spans.exclude leaves a span out, and "
-    "config.drift.ignore a feature that always moves, such as a date"
+    "look at it; then `release --reason=…` ends the hold and lets it pass. Before that, config.spans.exclude "
+    "leaves a span out, and config.drift.ignore keeps a feature that always moves, such as a date, from "
+    "holding later spans"
 )
 AFTER_CLOCK = "`clock --reason=…` goes on, if the clock is right"
 _LISTED = 12  # cycles and spans that are listed; --json has all

@@ -229,7 +229,7 @@ def test_bytes_come_in_base64_and_several_outputs_are_named():
         ([1], "request: received a list; expected an object with signature_name and inputs"),
         (
             {"signature_name": "raw", "inputs": {"a": ["3"], "b": [1]}},
-            "column 'a': received \"3\"; expected a number (float32); a missing one is NaN, without quotes",
+            "column 'a': received \"3\"; expected a number (float32), without quotes; a missing one is NaN",
         ),
         (
             {"signature_name": "raw", "inputs": {"a": [None], "b": [1]}},

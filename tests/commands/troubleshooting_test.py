@@ -38,7 +38,7 @@ SITUATIONS = {
         "beam_jobs.infer_schema --input={}/shop.dat --label=bought --output={}/new.json --format=csv",
     ),
     "label": (
-        "--label or --ignore: received '…'",
+        "--label, --ignore or --numeric: received '…'",
         "beam_jobs.infer_schema --input={}/shop.csv --label=boght --output={}/new.json",
         "beam_jobs.infer_schema --input={}/shop.csv --label=bought --output={}/new.json",
     ),

@@ -83,7 +83,7 @@ ARROWS: Mapping[str, Set[str]] = {
     **rooms("beam_jobs", BEAM_JOBS, *LIBRARY, "pipeline/report"),
     "deploy": {*LIBRARY},
     # Its config of retraining begins with the shared one; its server says what is wrong with a picture.
-    "demo": {"pipeline/configs", "pipeline/data"},
+    "demo": {"pipeline/base", "pipeline/configs", "pipeline/data"},
     "examples": {"pipeline/configs"},  # configs to copy
 }
 FREE = ("tests", "benchmarks")  # may import anything; nothing else may import them

@@ -291,6 +291,7 @@ class RawRow:
 def raw_rows(dataset: Dataset, places: Sequence[tuple[str, int]]) -> list[RawRow | None]:
     """The raw row of each of `places`: the manifest's name of a shard, and a row's number in it, from 0.
 
+    `penstock.open(…).train.source()` gives rows in the order of such places; `raw` and `batches` shuffle.
     None where the dataset does not know: `--noorigins` wrote it, or its origins were deleted or are damaged
     (`verify` says so). A text is read from at most 256 MiB of its file.
     """

@@ -44,7 +44,7 @@ def feature_from_json(document: object) -> Feature:
         expected = f"one of {', '.join(FEATURE_TYPES)}"
         raise schema_error(f"{thing}, field 'kind'", document.get("kind"), expected)
     fields = {field.name for field in dataclasses.fields(kind)}.difference(_DERIVED)
-    refuse_unknown_keys(thing, document, {"kind", *fields})
+    refuse_unknown_keys(thing, document, {"kind", *fields}, needed=_needed(kind))
     values = {name: _typed(thing, kind, name, v) for name, v in document.items() if name != "kind"}
     return kind(**{"name": "", **values})
 
@@ -100,6 +100,16 @@ def _json_types(hint: object) -> tuple[tuple[type, ...], tuple[type, ...]]:
     return ((int, float) if hint is float else (hint,)), ()
 
 
+def _needed(kind: type[Feature]) -> str:
+    """Says which keys a feature of this kind cannot lack."""
+    named = [
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is field.default_factory is dataclasses.MISSING
+    ]
+    return f"; kind '{kind.kind}' needs {' and '.join(named)} alone, and what is left out has its default"
+
+
 def _is_a(value: object, types: tuple[type, ...]) -> bool:
     # In JSON, true is not a number; in Python it is.
     return isinstance(value, types) and (bool in types or not isinstance(value, bool))
@@ -130,11 +140,12 @@ def _plain(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def refuse_unknown_keys(thing: str, document: Mapping, allowed: set[str]) -> None:
-    """Raises InputError if `document` has a key that is not `allowed`."""
+def refuse_unknown_keys(thing: str, document: Mapping, allowed: set[str], *, needed: str = "") -> None:
+    """Raises InputError if `document` has a key that is not `allowed`; `needed` says which it must have."""
     unknown = sorted(set(document) - allowed)
     if unknown:
-        raise schema_error(f"{thing}, keys", ", ".join(unknown), f"only {', '.join(sorted(allowed))}")
+        expected = f"only {', '.join(sorted(allowed))}{needed}"
+        raise schema_error(f"{thing}, keys", ", ".join(unknown), expected)
 
 
 def schema_error(thing: str, received: object, expected: str) -> InputError:

@@ -4,9 +4,11 @@ The training rows and the examples of the final split are samples where there ar
 seconds: see MOST_ROWS and the limits beside it.
 """
 
+import contextlib
 import dataclasses
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -136,6 +138,7 @@ def make(subject: Subject, predictions: np.ndarray, labels: np.ndarray) -> dict:
     compared = {
         name: _compare(subject, tested, network, answer, prior=prior) for name, answer in answers.items()
     }
+    alone = _telling_alone(subject, trained, tested) if _is_perfect(subject, compared) else []
     return files.finite(
         {
             "split": subject.final.expression,
@@ -151,10 +154,47 @@ def make(subject: Subject, predictions: np.ndarray, labels: np.ndarray) -> dict:
             "baselines": [
                 {"name": name, "title": titles[name], **_entry(results)} for name, results in compared.items()
             ],
+            "alone": alone,
             "notes": notes,
             "seconds": round(time.monotonic() - began, 3),
         }
     )
+
+
+# --- A column that gives the label away.
+
+
+_PERFECT = 0.999  # of the deciding metric; few models of real data reach it
+_ROWS_ALONE = 5_000  # that each column alone is fitted to
+_MOST_ALONE = 200  # columns that are tried
+_NAMED = 3  # columns that are named, at most
+
+
+def _is_perfect(subject: Subject, compared: Mapping[str, Sequence[MetricResult]]) -> bool:
+    """Returns whether the network or a baseline is as good as if it saw the label."""
+    results = [each for name, found in compared.items() if name != PRIOR for each in found]
+    if subject.label.task == REGRESSION:
+        [spread] = [each.values[PRIOR].value for each in compared[PRIOR] if each.name == DECIDING[REGRESSION]]
+        errors = [
+            v.value for each in results if each.name == DECIDING[REGRESSION] for v in each.values.values()
+        ]
+        return min(errors, default=math.inf) <= (1 - _PERFECT) * spread
+    deciding = [each for each in results if each.name == DECIDING[subject.label.task]]
+    return any(value.value >= _PERFECT for each in deciding for value in each.values.values())
+
+
+def _telling_alone(subject: Subject, trained: Table, tested: Table) -> list[dict]:
+    """Returns the raw columns that alone answer nearly all rows, the best first, with their scores."""
+    rows = np.random.default_rng(subject.seed).permutation(len(trained.labels))[:_ROWS_ALONE]
+    scores = {}
+    for feature, columns in list(table.places(subject.inputs))[:_MOST_ALONE]:
+        one = trained.take(rows).only(columns)
+        model = list(fits.models_for(one, subject.classes))[-1]  # trees, where they take such a column
+        with contextlib.suppress(ValueError, MemoryError):  # such as a text without a word
+            answer = fits.fitted(model, one, classes=subject.classes)(tested.only(columns))
+            scores[feature.source_column] = fits.score(answer, tested.labels)
+    best = sorted(scores, key=scores.__getitem__, reverse=True)[:_NAMED]
+    return [{"column": name, "score": scores[name]} for name in best if scores[name] >= _PERFECT]
 
 
 def _tables(subject: Subject) -> tuple[Table, Table, np.ndarray]:

@@ -72,6 +72,21 @@ def fitted(model: Model, table: Table, *, classes: int) -> Fit:
     return predict
 
 
+def score(answer: np.ndarray, labels: np.ndarray) -> float:
+    """ROC AUC of two classes, accuracy of several, R² of values; 1 is perfect.
+
+    Args:
+      answer: what a `Fit` gives.
+      labels: [n].
+    """
+    [metrics] = _of("metrics")
+    if answer.ndim == 1:
+        return float(metrics.r2_score(labels, answer))
+    if answer.shape[1] == 2:
+        return float(metrics.roc_auc_score(labels, answer[:, 1]))
+    return float(np.mean(answer.argmax(axis=1) == labels))
+
+
 @contextlib.contextmanager
 def on_one_thread() -> Iterator[None]:
     """Keeps libraries to one thread, and warnings quiet: threads of OpenMP wait busily beside others."""

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -108,6 +108,15 @@ def width(schema: Schema) -> int:
     return sum(_BY_TYPE.of(feature).width(feature) for feature in schema.inputs)
 
 
+def places(schema: Schema) -> Iterator[tuple[Feature, range]]:
+    """Yields each input, and the numbers of its columns in a table."""
+    first = 0
+    for feature in schema.inputs:
+        last = first + _BY_TYPE.of(feature).width(feature)
+        yield feature, range(first, last)
+        first = last
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
     """n rows.
@@ -128,6 +137,11 @@ class Table:
     def of(self, kind: str) -> list[int]:
         """The numbers of the columns of a kind."""
         return [at for at, each in enumerate(self.kinds) if each == kind]
+
+    def only(self, columns: Sequence[int]) -> "Table":
+        """Some columns, by their numbers."""
+        kinds = tuple(self.kinds[at] for at in columns)
+        return dataclasses.replace(self, cells=self.cells[:, list(columns)], kinds=kinds)
 
     def take(self, rows: np.ndarray) -> "Table":
         """Some rows, by their indices."""

@@ -16,6 +16,7 @@ _NAMES = {
     "mean_squared_error": "RMSE",
     "mean_absolute_error": "MAE",
 }
+_OF_LABELS_UNIT = ("mean_squared_error", "mean_absolute_error")  # the others lie between 0 and 1, or near
 _SHOWN = {
     "binary": ("auc", "log_loss", "accuracy"),
     "multiclass": ("accuracy", "log_loss"),
@@ -42,7 +43,7 @@ def lines(found: Mapping) -> Iterator[str]:
     yield f"baselines  {_on_what(found)}, in {formats.duration(found.get('seconds'))}"
     yield from (f"           {line}" for line in terminal.aligned(_rows(found)))
     yield from (f"           {note}" for note in notes)
-    yield from (f"note: {finding}" for finding in losses(found))
+    yield from (f"note: {finding}" for finding in (*leaks(found), *losses(found)))
 
 
 def baselines_section(found: Mapping) -> Section | None:
@@ -76,6 +77,21 @@ def losses(found: Mapping) -> Iterator[Finding]:
         )
 
 
+def leaks(found: Mapping) -> Iterator[Finding]:
+    """Yields a finding where one column alone answers nearly all rows, as the label itself would."""
+    alone = found.get("alone") or ()
+    if alone:
+        metric = str(found.get("metric"))
+        listed = ", ".join(f"{each['column']} ({formats.number(each['score'])})" for each in alone)
+        score = "R²" if metric == "mean_squared_error" else _NAMES[metric]
+        yield Finding(
+            text=f"One column alone gives the label away, by its {score}: {listed}.",
+            advice="If it is known only after the label is, the model is of no use: it will lack the column, "
+            "or the truth in it. Move it from 'features' to 'ignore' in the schema (beam_jobs.infer_schema "
+            "--ignore=COLUMN), convert again and train anew.",
+        )
+
+
 def _on_what(found: Mapping) -> str:
     examples, rows = (_part(found, name) for name in ("examples", "rows"))
     return f"on {examples} examples of the {found.get('split')} split, fitted to {rows} training rows"
@@ -90,7 +106,7 @@ def _part(found: Mapping, name: str) -> str:
 def _rows(found: Mapping) -> list[list[str]]:
     """A header, the network, and each baseline with how much better the network is by the first metric."""
     metrics, first = _SHOWN[found["task"]], found["metric"]
-    rows = [["", *(_NAMES[name] for name in metrics), "the network is better by"]]
+    rows = [["", *(_NAMES[name] for name in metrics), f"the network is better by ({_NAMES[first]})"]]
     rows.append(["network", *(_with_interval(name, found["network"][name]) for name in metrics), ""])
     for each in found["baselines"]:
         values = [_with_interval(name, each["metrics"][name]) for name in metrics]
@@ -117,11 +133,15 @@ def _number(metric: str, value: float) -> str:
 
 
 def _difference(found: Mapping, baseline: Mapping, metric: str) -> str:
-    """`+0.0123 [-0.0010, +0.0260]`; squared errors are shown as RMSEs: a² − b² = (a − b)(a + b)."""
+    """`+0.0123 [-0.0010, +0.0260]`, with the digits of the metric itself.
+
+    Squared errors are shown as RMSEs: a² − b² = (a − b)(a + b).
+    """
     difference = baseline["network_better_by"][metric]
     numbers = [as_float(difference[name]) for name in ("value", "low", "high")]
     if metric == "mean_squared_error":
         roots = [math.sqrt(as_float(of[metric]["value"])) for of in (found["network"], baseline["metrics"])]
         numbers = [number / (sum(roots) or math.nan) for number in numbers]
-    value, low, high = (formats.NOT_KNOWN if math.isnan(each) else f"{each:+.4g}" for each in numbers)
+    form = "+.4g" if metric in _OF_LABELS_UNIT else "+.4f"
+    value, low, high = (formats.NOT_KNOWN if math.isnan(each) else f"{each:{form}}" for each in numbers)
     return f"{value} [{low}, {high}]"

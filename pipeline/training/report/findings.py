@@ -10,7 +10,7 @@ from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.report import formats
 from pipeline.report.section import Finding, Section
 from pipeline.training.experiment.optimizer import WARMUP_ADVICE, warmup_warning
-from pipeline.training.report.baselines import losses
+from pipeline.training.report.baselines import leaks, losses
 from pipeline.training.report.inputs import ReportInputs, as_float, curve
 from pipeline.training.report.results import confusion, majority, prior_loss
 from pipeline.training.report.run import certificate_command, is_starved, mean_input_wait
@@ -40,6 +40,7 @@ def findings_section(inputs: ReportInputs) -> Section | None:
     train = _config(inputs.run, "train")
     is_best_kept, stops = bool(train.get("keep_best")), bool(train.get("patience"))
     findings = [
+        *leaks(inputs.baselines),
         *_training(inputs),
         *overfitting(inputs.history, is_best_kept=is_best_kept, stops_by_itself=stops),
         *improving(inputs.history),

@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import os
 import pathlib
 import pickle
 import subprocess
@@ -201,6 +202,15 @@ def test_a_source_needs_numpy_and_a_checksum_alone(directory):
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     source = penstock.open(directory)["train[:50%]+train[60%:]"].source(BATCH, seed=7, epochs=2)
     assert found == ["360", str(sum(float(row["x"]) for row in source))]
+
+
+@pytest.mark.slow  # imports TensorFlow
+def test_the_first_look_at_rows_prints_nothing_of_tensorflow(directory):
+    program = f"import penstock; print(len(next(iter(penstock.open({str(directory)!r}).train.raw(3)))['x']))"
+    command = [sys.executable, "-c", program]
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert (found.stdout, found.stderr) == ("3\n", "")
 
 
 def test_a_dataset_is_copied_and_pickled(directory):

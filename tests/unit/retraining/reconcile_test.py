@@ -69,6 +69,31 @@ def test_a_span_whose_labels_turned_around_holds_until_a_person_looked(schedule)
     assert (plan.drifts, len(plan.due)) == ((), 1)
 
 
+@pytest.mark.slow
+def test_a_drift_that_is_ignored_holds_no_later_span_but_ends_no_hold(schedule):
+    schedule.add(3, companies=("Red",))
+    assert schedule.reconcile().did == "held"
+    schedule.config.drift.ignore = ("company",)
+    assert schedule.reconcile().did == "held"
+    records.release_hold(schedule.root, reason="only Red works from today", at=schedule.now)
+    schedule.add(4, companies=("Red",))
+    schedule.config.drift.ignore = ()
+    assert schedule.reconcile().did == "held"  # by the later span, which the release did not let pass
+    assert {drift.span.name for drift in schedule.plan().drifts} == {"2026-11-05"}
+    schedule.config.drift.ignore = ("company",)
+    assert schedule.plan().drifts == ()
+
+
+@pytest.mark.slow
+def test_a_span_that_is_left_out_needs_a_release_too(schedule):
+    schedule.add(3, companies=("Red",))
+    assert schedule.reconcile().did == "held"
+    schedule.config.spans.exclude = ("2026-11-04",)
+    assert schedule.reconcile().did == "held"
+    records.release_hold(schedule.root, reason="left out", at=schedule.now)
+    assert schedule.reconcile().did == "nothing"
+
+
 def test_a_span_that_is_rewritten_after_use_is_a_new_input_and_says_so(schedule):
     small_spans.write_rows(schedule.path, "2026-11-02", [("3.0", "Red", "yes"), ("2.0", "Blue", "no")] * 40)
     plan = schedule.plan()

@@ -206,12 +206,16 @@ def test_numbers_that_stand_apart_are_noted_those_of_the_label_first():
     ]
     statistics = of(*(measured_of(feature, values) for feature, values in columns))
     notes = list(validate.sentinel_notes(statistics, schema(*(feature for feature, _ in columns))))
-    assert [note.rpartition(" ")[2] for note in notes] == [
-        "--missing=y=-200.",
-        "--missing=t=-200.",
-        "--missing=day=1900-01-01.",
+    assert [note.partition("infer_schema ")[2].partition(" ")[0] for note in notes] == [
+        "--missing=y=-200",
+        "--missing=t=-200",
+        "--missing=day=1900-01-01",
     ]
     assert notes[0].startswith("note: train, 'y': -200 stands apart from all others, and repeats.")
+    assert "cap" not in notes[0] and "'null_markers' under 'clean'" in notes[0]
+    visits = [*([30.0] * 40), *chance.integers(0, 9, 960).tolist()]
+    [note] = validate.sentinel_notes(of(measured_of(FARE, visits)), schema(FARE))
+    assert "30 stands apart from all others, and repeats. If it is a cap or another true value, leave" in note
     few = of(measured_of(FARE, [*range(20), 1000.0]))
     assert not list(validate.sentinel_notes(few, schema(FARE)))
 

@@ -216,7 +216,7 @@ def test_a_row_of_several_lines_counts_as_so_many_and_one_that_was_read_is_told(
     left_out = kept.replace("31", "old")
     path = tmp_path / "people.csv"
     path.write_text("\n".join([*rows, kept, left_out]) + "\n")
-    with pytest.raises(InputError, match=r"1 of 12 rows, which take 2 lines \(1 × not a whole number"):
+    with pytest.raises(InputError, match=r"1 of 12 rows, which count as 2 \(1 × not a whole number"):
         converted(str(path), tmp_path / "out", source=CsvFiles(), schema=schema, rejected=1.5 / 12)
     dataset = converted(str(path), tmp_path / "out", source=CsvFiles(), schema=schema, rejected=0.16)
     assert (dataset.manifest.rows_written, dataset.manifest.rows_rejected) == (11, 1)

@@ -60,6 +60,33 @@ def test_blocks_are_not_looked_through(layout: str, severity: str, are_counted: 
     assert dataset.are_leaks_counted(planned, policy) == are_counted
 
 
+def test_files_with_the_same_bytes_or_the_same_rows_are_reported(tmp_path: pathlib.Path):
+    rows = [f"{row}.5,{row}" for row in range(20)]
+    for name, header, lines in (
+        ("day=1/a.csv", "x,more", rows),
+        ("day=2/a.csv", "x,more", rows),
+        ("c.csv", "x,more", [f'"{row}.5",{row}' for row in reversed(range(20))]),
+        ("d.csv", "x,more", [*rows[1:], "7.5,7"]),
+    ):
+        path = tmp_path / "raw" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join([header, *lines]) + "\n")
+    schema = Schema(name="s", features=(Numeric(name="x"),), ignore={"more": "not needed"})
+    inputs = [Input(location=str(tmp_path / "raw"))]
+    conversion = Conversion(
+        source=CsvFiles(split_bytes=50),  # files are cut
+        schema=schema,
+        plan=plan.make_plan(inputs, CsvFiles(split_bytes=50), schema, shard_bytes=1 << 20),
+        rules=Rules(policy=Policy()),
+        run=Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.0),
+        command="",
+    )
+    found = convert(conversion, output=str(tmp_path / "out"))["anomalies"]
+    [anomaly] = [each for each in found if each["kind"] == "repeated_file"]
+    assert (anomaly["value"], anomaly["severity"]) == (2, "warning")
+    assert "day=2/a.csv (of day=1/a.csv), day=1/a.csv (of c.csv)." in anomaly["message"]
+
+
 def test_blocks_cannot_be_stopped_for_what_their_index_does_not_tell():
     dataset.check_countable(Policy(severities={"leakage": "warning"}), layout="blocks")
     with pytest.raises(InputError, match="--severity=leakage=error: received --layout=blocks"):

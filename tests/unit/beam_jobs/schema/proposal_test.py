@@ -115,12 +115,15 @@ def test_rows_that_were_written_twice_are_told_where_a_column_tells_rows_apart(t
     review = propose_from(CsvFiles(), [Input(location=str(tmp_path))], max_rows=1000).review
     told = [remark for remark in review if "equal to an earlier row" in remark]
     assert told == [
-        "3 of 105 rows are equal to an earlier row in every column, 'order' too. convert keeps them. "
-        "If they were written by mistake, remove them."
+        "3 of 105 rows are equal to an earlier row in every column, 'order' too. All rows of "
+        f"{tmp_path / 'b.csv'} are in earlier files. convert keeps them. If they were written by "
+        "mistake, remove them."
     ]
     for name in ("d", "e"):
         (tmp_path / f"{name}.csv").write_text("order,price\n" + "\n".join(rows) + "\n")
     review = propose_from(CsvFiles(), [Input(location=str(tmp_path))], max_rows=1000).review
+    [copied] = [remark for remark in review if remark.startswith("Copies of other files")]
+    assert "byte for byte: d.csv (of a.csv), e.csv (of a.csv)." in copied
     assert [remark for remark in review if remark.startswith("203 of 305 rows are equal to an earlier row")]
     for path in tmp_path.iterdir():  # the price alone: equal rows are no wonder
         path.write_text(re.sub("(?m)^.*,", "", path.read_text()))

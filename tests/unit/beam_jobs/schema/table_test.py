@@ -54,6 +54,33 @@ def test_data_without_rows_are_named_as_such(columns: list[ColumnProfile]):
         propose(columns, name="t", label="a")
 
 
+def test_words_among_numbers_may_be_missing_or_have_their_rows_rejected():
+    fee = ColumnProfile(name="fee", counts={f"{n}.5": 3 for n in range(30)} | {"free": 7, "n.n.": 2})
+    columns = [fee, profile("yes", "no", "no", name="left")]
+    found = propose(columns, name="t", label="left")
+    assert found.schema["fee"].kind == "categorical"
+    [remark] = [each for each in found.review if "'fee'" in each]
+    assert "but not 'free' (7), 'n.n.' (2)" in remark and remark.endswith("rejected: --numeric=fee.")
+    found = propose(columns, name="t", label="left", numeric=["fee"])
+    feature = found.schema["fee"]
+    assert (feature.kind, feature.missing, feature.clean.null_markers) == ("numeric", "reject", ("",))
+    [remark] = [each for each in found.review if "'fee'" in each]
+    assert "9 of 99 rows will be rejected: convert needs --max_rejected_fraction=0.091" in remark
+    both = propose(columns, name="t", label="left", numeric=["fee"], missing=["fee=free"]).schema["fee"]
+    assert (both.missing, both.clean.null_markers) == ("mark", ("", "free"))
+
+
+def test_the_user_says_that_a_column_is_numbers_whatever_its_name_and_spelling():
+    shop = profile(*range(1, 80), name="shop_id")
+    price = ColumnProfile(name="price", counts={f"1.{n},50": 2 for n in range(100, 130)} | {"gratis": 1})
+    columns = [shop, price, profile("yes", "no", "no", name="left")]
+    schema = propose(columns, name="t", label="left", numeric=["shop_id", "price"]).schema
+    assert [schema[name].kind for name in ("shop_id", "price")] == ["numeric", "numeric"]
+    assert (schema["price"].clean.decimal, schema["price"].clean.remove) == (",", (".",))
+    with pytest.raises(InputError, match=r"--numeric=left: received no number; expected numbers"):
+        propose([shop, profile("yes", "no", "no", name="left")], name="t", label=None, numeric=["left"])
+
+
 def test_labels_of_several_columns_are_numbers_or_classes_of_one_row():
     columns = [profile("1.5", "2.5", "3.5", name=name) for name in ("x", "a", "b")]
     columns += [profile(0, 1, 1, name=name) for name in ("c", "d")]

@@ -57,7 +57,7 @@ def test_a_row_of_several_lines_counts_as_so_many():
     )
     source.check_rejection_limit(rejected, rows_read=91, limit=0.1)
     with pytest.raises(
-        InputError, match=r"1 of 90 rows, which take 10 lines .*_fraction=0\.102\. .* give --quote=none"
+        InputError, match=r"1 of 90 rows, which count as 10 .*_fraction=0\.102\. .* give --quote=none"
     ):
         source.check_rejection_limit(rejected, rows_read=90, limit=0.1)
     check_readable({row.reason: 1}, rows=191, path="a.csv", further_lines=9)
@@ -65,6 +65,37 @@ def test_a_row_of_several_lines_counts_as_so_many():
         InputError, match=r"received 10 of 199 lines that cannot be read .* give --quote=none"
     ):
         check_readable({row.reason: 1}, rows=190, path="a.csv", further_lines=9)
+
+
+def test_where_no_row_is_left_the_commonest_reason_is_named_and_no_limit():
+    reason = "not a date as %Y-%m-%d"
+    rows = [
+        Rejection(source="a.csv", row=number, column="joined", reason=reason, raw="15.09.2026")
+        for number in range(2, 9)
+    ]
+    rejected = collected(
+        *rows, Rejection(source="a.csv", row=9, column="fee", reason="not a number", raw="22,41")
+    )
+    with pytest.raises(InputError, match=r"received 8 of 8 rows") as raised:
+        source.check_rejection_limit(rejected, rows_read=8, limit=0.5)
+    action = raised.value.action
+    assert f"no row would be left. The commonest reason: {reason} in column 'joined'." in action
+    assert "infer_schema --date_format=COLUMN=FORMAT" in action
+    assert "--max_rejected_fraction" not in action
+    assert "row 2, column 'joined'" in action and "row 9, column 'fee'" in action  # one of each reason
+
+
+def test_only_what_may_have_swallowed_rows_counts_by_lines():
+    unlabelled = [
+        Rejection(source="a.csv", row=number, reason=source.NO_LABEL, lines=2) for number in range(1, 241, 2)
+    ]
+    bad = [
+        Rejection(source="a.csv", row=number, reason="not a number", lines=2 + (number < 509))
+        for number in range(501, 557, 2)
+    ]
+    with pytest.raises(InputError, match=r"148 of 9,088 rows, which count as 180 \(120 × no label") as raised:
+        source.check_rejection_limit(collected(*unlabelled, *bad), rows_read=9088, limit=0.0)
+    assert "a row counts once for each line that it takes, without a label once" in raised.value.expected
 
 
 def collected(*rows: Rejection) -> source.Rejected:

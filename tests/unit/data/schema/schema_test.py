@@ -85,6 +85,10 @@ def test_fingerprint_counts_what_changes_the_data_and_nothing_else():
         ({"features": []}, "expected at least one feature"),
         ({"features": [{"kind": "number", "name": "x"}]}, "field 'kind': received number; expected one of"),
         ({"features": [{"kind": "numeric", "name": "x", "min": 0}]}, "feature 'x', keys: received min"),
+        (
+            {"features": [{"kind": "numeric", "name": "x", "vocabulary": ["1"]}]},
+            "offset, statistics; kind 'numeric' needs name alone, and what is left out has its default",
+        ),
         ({"features": [{"kind": "numeric", "name": "x", "minimum": "0"}]}, "field 'minimum': received '0'"),
         ({"features": [{"kind": "numeric"}]}, "expected a non-empty name"),
         ({"features": [{"kind": "label", "name": "y", "classes": ["a"]}]}, "two names, the positive class"),

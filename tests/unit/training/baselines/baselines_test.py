@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import pathlib
+import re
 import sys
 from collections.abc import Iterator
 
@@ -22,7 +23,7 @@ from pipeline.data.statistics import loading
 from pipeline.training.baselines import baselines, table
 from pipeline.training.baselines.baselines import Predictions, Subject
 from pipeline.training.baselines.fits import on_one_thread
-from pipeline.training.report.baselines import baselines_section, lines, losses
+from pipeline.training.report.baselines import baselines_section, leaks, lines, losses
 from pipeline.training.run import run
 from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
@@ -279,6 +280,55 @@ def test_a_network_that_loses_is_told_and_one_that_does_not_is_not(subject: Subj
     assert len(baselines_section(better).parts[1].rows) == 4
     assert baselines_section({}) is None
     assert not list(losses({}))
+
+
+def test_a_column_that_gives_the_label_away_is_named_first(tmp_path):
+    code = Categorical(name="code", column="exit code", missing="mark", vocabulary=("moved", "price"))
+    schema = dataclasses.replace(TABLE, features=(code, *TABLE.features))
+    splits = {
+        split: [{**row, "code": "moved" if row["sold"] else ""} for row in records_of(text)]
+        for split, text in TEXTS.items()
+    }
+    subject = subject_of(write_dataset(tmp_path / "1.0.0", schema, splits))
+    labels = labels_of("test").astype(np.int64)
+    found = baselines.make(subject, np.eye(2)[labels] * 0.98 + 0.01, labels)
+    assert found["alone"] == [{"column": "exit code", "score": 1.0}]
+    [finding] = leaks(found)
+    assert finding.text == "One column alone gives the label away, by its ROC AUC: exit code (1)."
+    assert "Move it from 'features' to 'ignore'" in finding.advice
+    assert f"note: {finding}" in list(lines(found))
+
+
+def test_a_perfect_network_of_several_columns_is_no_leak(subject: Subject):
+    labels = labels_of("test").astype(np.int64)
+    found = baselines.make(subject, np.eye(2)[labels] * 0.98 + 0.01, labels)
+    assert found["alone"] == [] == list(leaks(found))
+
+
+def test_a_number_that_is_the_label_in_another_unit_gives_it_away(tmp_path):
+    schema = Schema(
+        name="houses",
+        features=(Numeric(name="euros"), Numeric(name="rooms"), Label(name="francs", task="regression")),
+    )
+    draw = np.random.default_rng(3)
+    rows = [
+        {"euros": price, "rooms": draw.integers(1, 9), "francs": 0.95 * price} for price in draw.random(1_500)
+    ]
+    subject = subject_of(
+        write_dataset(tmp_path / "1.0.0", schema, {"train": rows[:1_000], "test": rows[1_000:]})
+    )
+    labels = np.array([row["francs"] for row in rows[1_000:]], np.float32)
+    found = baselines.make(subject, labels + 0.001, labels)
+    assert [each["column"] for each in found["alone"]] == ["euros"]
+    assert "by its R²: euros (0.99" in str(next(leaks(found)))
+
+
+def test_a_difference_names_its_metric_and_has_its_digits(subject: Subject):
+    labels = labels_of("test").astype(np.int64)
+    found = baselines.make(subject, network_of(labels), labels)
+    _, header, _, prior, *_ = lines(found)
+    assert header.endswith("the network is better by (ROC AUC)")
+    assert re.search(r"\+0\.\d{4} \[\+0\.\d{4}, \+0\.\d{4}\]$", prior)
 
 
 def test_a_root_of_squared_errors_has_the_unit_of_the_label(tmp_path):
