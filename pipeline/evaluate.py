@@ -14,7 +14,6 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     signals.handle_signals()
 
-import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -77,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
     flags_lib.check_local_files({"json": _JSON.value})
     dataset = window.open_window(_DATASET.value)
     selection.select(dataset, _SPLIT.value)
-    records.open_export(pathlib.Path(_MODEL.value))
+    records.open_export(flags_lib.local_directory("model", _MODEL.value))
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
@@ -90,7 +89,7 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.training.report.results import confusion_table
 
     result = scoring.score(
-        pathlib.Path(_MODEL.value),
+        flags_lib.local_directory("model", _MODEL.value),
         dataset,
         split=_SPLIT.value,
         batch=_BATCH.value,

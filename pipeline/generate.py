@@ -14,7 +14,6 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     signals.handle_signals()
 
-import pathlib
 import sys
 from collections.abc import Sequence
 
@@ -98,7 +97,9 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.generation.opening import open_language_model
 
     opened = open_language_model(
-        pathlib.Path(_MODEL.value), tokenizer=_TOKENIZER.value, checkpoint=_CHECKPOINT.value
+        flags_lib.local_directory("model", _MODEL.value),
+        tokenizer=_TOKENIZER.value,
+        checkpoint=_CHECKPOINT.value,
     )
     found = texts.continue_texts(
         opened, prompts, most=_TOKENS.value, sampling=sampling, stops=tuple(_STOP.value)

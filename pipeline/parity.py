@@ -22,7 +22,6 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     signals.handle_signals()
 
-import pathlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -68,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     del argv
     _check_flags()
     if _WORKDIR.value:
-        existing(pathlib.Path(_WORKDIR.value))
+        existing(flags_lib.local_directory("workdir", _WORKDIR.value))
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
@@ -96,7 +95,7 @@ def _comparisons() -> "Iterator[Comparison]":
     experiment = _experiment(dataset) if dataset else None
     many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
     one = strategy.create("one_device", logical_devices=updates.PARTS)
-    run = restore_model(pathlib.Path(_WORKDIR.value)) if _WORKDIR.value else None
+    run = restore_model(flags_lib.local_directory("workdir", _WORKDIR.value)) if _WORKDIR.value else None
     if run:
         compared = subject.of_run(run, moved_to=_DATASET.value)
     else:

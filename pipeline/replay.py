@@ -18,7 +18,6 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     signals.handle_signals()
 
-import pathlib
 from collections.abc import Sequence
 
 from absl import flags
@@ -66,7 +65,7 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> None:
     del argv
     _check_flags()
-    existing(pathlib.Path(_WORKDIR.value))
+    existing(flags_lib.local_directory("workdir", _WORKDIR.value))
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
@@ -75,7 +74,11 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.training.replay import render
     from pipeline.training.replay.replay import Replay
 
-    replay = Replay(pathlib.Path(_WORKDIR.value), moved_to=_DATASET.value, checkpoint=_CHECKPOINT.value)
+    replay = Replay(
+        flags_lib.local_directory("workdir", _WORKDIR.value),
+        moved_to=_DATASET.value,
+        checkpoint=_CHECKPOINT.value,
+    )
     schema = replay.stream.schema
     if _SPIKES.value:
         found = replay.spikes(examples=_EXAMPLES.value)

@@ -217,7 +217,7 @@ def propose_images(
             f"image folder {input_splits[0].input_root}",
             received=f"classes {', '.join(classes) or 'none'}",
             expected="at least two folders of images, <input>/<class>/<file>",
-            action="Put the images of each class into a folder with its name.",
+            action="Put the images of each class into a folder with its name; --input is the one around it.",
         )
     looked_at = rows[:: -(-len(rows) // max_rows)]
     headers = [_header(row[IMAGE_COLUMN]) for row in looked_at]

@@ -108,7 +108,7 @@ def _compare(signature: str, outputs: Mapping[str, tf.Tensor], expected: Mapping
                 f"signature '{signature}', output '{name}'",
                 received=differ,
                 expected="the golden predictions, bit for bit",
-                action="Do not use this export.",
+                action="Do not use this export: export the model again.",
             )
 
 

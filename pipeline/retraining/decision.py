@@ -14,7 +14,7 @@ from pipeline.retraining import documents, store
 from pipeline.retraining import job as job_lib
 from pipeline.retraining import records as records_lib
 from pipeline.retraining.champion import PUBLISHED, TAKEN_BACK
-from pipeline.retraining.holdout import Answers
+from pipeline.retraining.holdout import SCORED_AGAIN, Answers
 from pipeline.retraining.holdout import load as load_answers
 from pipeline.retraining.job import Job
 from pipeline.retraining.records import PROMOTE, REJECT
@@ -42,7 +42,7 @@ def _check_asked(job: Job, answers: Answers) -> None:
             f"answers {job.answers}",
             received="those of another model, or to other rows",
             expected=f"those of the export of cycle {job.id} to its holdout",
-            action="Delete it and evaluate.json beside it; then run `pipeline.retrain reconcile --retry`.",
+            action=SCORED_AGAIN,
         )
 
 

@@ -116,6 +116,10 @@ class Answers:
         }
 
 
+# Only without the result of the stage, too, does a cycle score the models again.
+SCORED_AGAIN = "Delete it and evaluate.json beside it; then run `pipeline.retrain reconcile --retry`."
+
+
 def load(path: pathlib.Path) -> Answers:
     """Reads a file of `Answers.save`; raises InputError where it is not one, or is not whole."""
     try:
@@ -167,7 +171,7 @@ def _unreadable(path: pathlib.Path, received: str) -> InputError:
         f"answers {path}",
         received=received,
         expected=f"a file of format '{FORMAT}', as it was written",
-        action="Delete it, and score the models again.",
+        action=SCORED_AGAIN,
     )
 
 

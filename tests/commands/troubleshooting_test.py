@@ -16,6 +16,7 @@ ROOT = documents.ROOT
 CONVERT = "beam_jobs.convert --schema={}/schema.json"
 CONFIG = "--config=pipeline/configs/tabular.py --config.train.steps=20 --nobaseline"
 TRAIN = f"pipeline.train {CONFIG} --dataset={{}}/shop/1"
+LOSS = "keras.losses:BinaryCrossentropy"
 STOPS = TRAIN.replace("pipeline/configs/tabular.py", "{}/stops.py")
 MODEL = "import keras\ndef build(numeric, outputs):\n    x = keras.Input((numeric,), name='numeric')\n"
 MODEL += "    return keras.Model({'numeric': x}, keras.layers.Dense(outputs, dtype='float32')(x))\n"
@@ -173,6 +174,21 @@ SITUATIONS = {
         "dataset …: received a damaged record: …",
         "pipeline.replay --workdir={}/first --step=3 --dataset={}/damaged/1",
         "pipeline.replay --workdir={}/first --step=3 --dataset={}/shop/1",
+    ),
+    "a name for a group of keys": (
+        "--…: received …",
+        f"{TRAIN} --workdir={{}}/run --config.optimizer=adam",
+        f"{TRAIN} --workdir={{}}/run --config.optimizer.name=adam",
+    ),
+    "an export in a store": (
+        "--model: received …",
+        "pipeline.evaluate --model=gs://bucket/export --dataset={}/shop/1",
+        "pipeline.evaluate --model={}/export --dataset={}/shop/1",
+    ),
+    "smoothing beside a loss": (
+        "--config.train.label_smoothing: received …",
+        f"{TRAIN} --workdir={{}}/run --config.loss.name={LOSS} --config.train.label_smoothing=0.1",
+        f"{TRAIN} --workdir={{}}/run --config.loss.name={LOSS}(label_smoothing=0.1)",
     ),
     "a metric without a validation": (
         "…, monitor: received …, …",

@@ -138,11 +138,13 @@ def _wrong_value(error: flags.IllegalFlagValueError) -> InputError:
     choices = getattr(flag.parser, "enum_values", ())
     if below := config.keys_below(flag.name):
         names = ", ".join(key.rpartition(".")[2] for key in below)
+        # What people write for a whole group is most often a name, as in --config.optimizer=adam.
+        example = next((key for key in below if key == f"{flag.name}.name"), below[0])
         return InputError(
             f"--{flag.name}",
             received=received or "nothing",
             expected=f"its keys, one by one: {names}",
-            action=f"Write --{below[0]}=VALUE.",
+            action=f"Write --{example}=VALUE.",
         )
     return InputError(
         f"--{flag.name}",

@@ -170,7 +170,7 @@ def open_tokenizer(name: str, *, read: Read = files.read_bytes) -> Tokenizer:
             f"{_FLAG}={name}",
             received="no such file" if kind else "neither of the known kinds",
             expected=f"'{BYTES}', a tokenizer.json of Hugging Face or a .model of SentencePiece",
-            action="Correct the path.",
+            action=f"Correct the path. Or write {_FLAG}={BYTES}, which needs no file.",
         )
     tokenizer = kind(name, read)
     try:

@@ -385,6 +385,12 @@ def call(text: str, *, key: str) -> tuple[str, Mapping[str, object]]:
         ) from None
 
 
+def no_arguments(text: str, *, key: str, action: str) -> InputError:
+    """Returns the error of arguments after one of Penstock's own names, which takes none."""
+    name = text.partition("(")[0]
+    return InputError(key, received=repr(text), expected=f"{name} without arguments", action=action)
+
+
 def build(made: Callable, arguments: Mapping[str, object], *, name: str, key: str) -> object:
     """Calls a class or function with its arguments; raises InputError if it refuses them."""
     try:

@@ -98,7 +98,12 @@ def _name(text: str, flag: str = _FLAG) -> _Name:
         own = str(arguments.pop("name", "")) or _snake(name.rpartition(":")[2].rpartition(".")[2])
         return _Name(flag=flag, text=text, key=own, of=name, at=None, arguments=arguments)
     base, _, at = name.partition("@")
-    if base not in METRICS or arguments:
+    if base in METRICS and arguments:
+        number = f"Write {base}@N, {METRICS[base].at}" if METRICS[base].at else "Write the name"
+        raise code.no_arguments(
+            text, key=flag, action=f"{number}, or name code as module:function, which may take arguments."
+        )
+    if base not in METRICS:
         otherwise = "Choose one of these, or name code as module:function."
         raise unknown_name(flag, text, tuple(METRICS), otherwise=otherwise)
     number = _number(at)

@@ -131,6 +131,9 @@ def _named(args: config_lib.Optimizer, rate: _LearningRate) -> keras.optimizers.
     """One of keras.optimizers, or what code makes; it gets the values of the config that it takes."""
     key, library = "--config.optimizer.name", keras.optimizers
     name, inline = code.call(args.name, key=key)
+    if name in _OPTIMIZERS:
+        action = "Write the name, and set keys of config.optimizer. Keras's, such as Adam, take arguments."
+        raise code.no_arguments(args.name, key=key, action=action)
     if not code.is_named(name) and not hasattr(library, name):
         raise _unknown("name", name, (*_OPTIMIZERS, *_classes(library, keras.optimizers.Optimizer)))
     found = code.resolve(name, key=key, library=library.__name__, place=args.place)
@@ -195,6 +198,9 @@ def _named_schedule(
     """One of keras.optimizers.schedules, or what code makes, for the `steps` after the warm-up."""
     key, library = "--config.optimizer.schedule", keras.optimizers.schedules
     name, given = code.call(args.schedule, key=key)
+    if name in SCHEDULES:
+        action = "Write the name, or one of Keras's, such as CosineDecay, which take arguments."
+        raise code.no_arguments(args.schedule, key=key, action=action)
     if not code.is_named(name) and not hasattr(library, name):
         base = library.LearningRateSchedule
         raise _unknown("schedule", name, (*SCHEDULES, *_classes(library, base)))

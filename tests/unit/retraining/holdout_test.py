@@ -257,7 +257,9 @@ def test_a_file_that_is_not_whole_is_refused(damage, tmp_path):
     path = tmp_path / "answers.npz"
     ANSWERS.save(path)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(InputError, match=r"answers .*answers\.npz: received other content"):
+    with pytest.raises(
+        InputError, match=r"answers .*: received other content.* Delete it and evaluate\.json"
+    ):
         holdout.load(path)
 
 

@@ -215,6 +215,8 @@ def test_one_class_alone_has_no_ranking_and_the_number_is_left_out():
         (BINARY, ["precision@1.5"], r"expected precision@N, a threshold from 0 to 1"),
         (BINARY, ["ece@inf"], r"received 'ece@inf'; expected ece@N"),
         (BINARY, ["keras.metrics:AUC(name='roc')"], r"second metric of the name roc"),
+        (BINARY, ["f1(threshold=0.5)"], r"expected f1 without arguments. Write f1@N, a threshold"),
+        (BINARY, ["brier(bins=2)"], r"expected brier without arguments. Write the name, or name code"),
         (BINARY, ["brier@2"], r"received 'brier@2'; expected brier without a number"),
         (MANY, ["recall@0.5"], r"expected recall@N, a threshold.*where there are two classes"),
         (MANY, ["top"], r"received 'top'; expected top@N, how many answers count"),

@@ -338,6 +338,8 @@ def test_a_schedule_that_code_names_begins_after_the_warm_up(schedule):
     [
         ({"name": "Lions"}, r"Did you mean 'Lion'"),
         ({"name": "Lion", "beta": 1.0}, r"beta"),
+        ({"name": "adam(beta_1=0.8)"}, r"expected adam without arguments. .* Keras's, such as Adam"),
+        ({"schedule": "cosine(alpha=0.1)"}, r"expected cosine without arguments. .* such as CosineDecay"),
         ({"name": "Lion(use_ema=True)"}, r"received the argument use_ema; .*--config.optimizer.ema instead"),
         ({"name": "SGD(gradient_accumulation_steps=2)"}, r"Set --config.train.micro_batches instead"),
         ({"name": f"{__name__}:no_optimizer"}, r"received an object of the class str; .*Optimizer. Have it"),
