@@ -87,11 +87,12 @@ class RankedGroups:
         relevant = np.add.reduceat((self._ranked > 0).astype(np.int64), self._ties)
         with_any = np.flatnonzero(relevant)
         groups, first = np.unique(self._group[self._ties[with_any]], return_index=True)
+        ties = with_any[first]
+        before, sizes, relevant = self._rank[self._ties[ties]], self._sizes[ties], relevant[ties]
         found = np.zeros(self._groups)
-        for group, tie in zip(groups, with_any[first], strict=True):
-            found[group] = _mean_reciprocal(
-                int(self._rank[self._ties[tie]]), int(self._sizes[tie]), relevant[tie]
-            )
+        found[groups] = 1 / (before + 1)
+        for at in np.flatnonzero(relevant < sizes):  # rows of equal scores that are not all relevant
+            found[groups[at]] = _mean_reciprocal(int(before[at]), int(sizes[at]), relevant[at])
         return found
 
 
