@@ -271,7 +271,8 @@ def _predicted(label: Label) -> tuple:
 
 
 def _format(label: Label) -> str:
-    classes = f", classes {', '.join(label.classes)}" if label.classes else ""
+    names = f"{len(label.classes):,}" if label.is_retrieval else ", ".join(label.classes)
+    classes = f", classes {names}" if label.classes else ""
     return f"label '{label.name}', task {label.task}{classes}"
 
 
