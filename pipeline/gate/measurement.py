@@ -38,7 +38,8 @@ def measure(metric: Metric, sample: Sample, rules: GateRules) -> Measured:
         )
     if metric.kind == "share":
         return Shares(sample=sample) if is_plain else Means(sample=sample, bounds=(0.0, 1.0))
-    return Means(sample=sample, bounds=(0.0, np.inf))
+    # What is better where it is higher is a fraction: a mean of ranks' worth, or of the answers of a row.
+    return Means(sample=sample, bounds=(0.0, 1.0 if metric.is_higher_better else np.inf))
 
 
 def improvement(measured: Measured, metric: Metric, model: str, over: str) -> Estimate:

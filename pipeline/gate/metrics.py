@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from pipeline.base import ranks
 from pipeline.base.errors import unknown_name
 
 # Like the loss in training: a certain but wrong prediction costs 16 nats, not infinity.
@@ -20,7 +21,7 @@ class Metric:
       kind: how it is computed from `column`: as a mean, as a share of ones, or as the area under a ROC curve.
       column: (labels, predictions) → a number for each example, float64 [n]. Labels are int64 classes [n]
         with predictions [n, classes], or float64 values [n] with predictions float64 [n]. If an example has
-        several answers, both are [n, answers].
+        several answers, both are [n, answers]. `Scored` says what items, groups and tokens have.
     """
 
     name: str
@@ -92,6 +93,53 @@ def _absolute_errors_of_targets(labels: np.ndarray, values: np.ndarray) -> np.nd
     return (np.abs(values - labels) / _in_spreads(labels)).mean(axis=1)
 
 
+# --- Items: the log-probability of the chosen one, and how many others have a higher score, or the same.
+
+
+def _log_losses_of_items(labels: np.ndarray, ranked: np.ndarray) -> np.ndarray:
+    del labels
+    return -ranked[:, 0].astype(np.float64)
+
+
+def _worth_of_items(worth: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+    """Returns a column: the mean of `worth`, a function of ranks, over all orders of equal scores."""
+
+    def column(labels: np.ndarray, ranked: np.ndarray) -> np.ndarray:
+        del labels
+        better, equal = ranked[:, 1:].T.astype(np.int64)
+        possible = np.arange(1, int((better + equal).max()) + 2)
+        return ranks.mean_of_ties(ranks.sums_before(worth(possible)), better, equal)
+
+    return column
+
+
+# --- Groups: the order of a group's rows by their scores.
+
+
+def _gains_of_groups(k: int | None) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    return lambda labels, scores: ranks.RankedGroups(labels, scores).ndcg(k)
+
+
+def _reciprocal_ranks(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    return ranks.RankedGroups(labels, scores).reciprocal_ranks()
+
+
+# --- Tokens: a row's number is the mean over its predicted tokens. The row weighs as many as it has.
+
+
+def _log_losses_of_tokens(labels: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    return _token_means(labels, -logs[..., 0])
+
+
+def _hits_of_tokens(labels: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    return _token_means(labels, logs[..., 0] >= logs[..., 1])
+
+
+def _token_means(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    is_predicted = labels >= 0
+    return np.sum(values * is_predicted, axis=1, dtype=np.float64) / is_predicted.sum(axis=1)
+
+
 LOG_LOSS = Metric(name="log_loss", kind="mean", column=_log_losses)
 AUC = Metric(name="auc", kind="area", column=_positive_scores, is_higher_better=True)
 ACCURACY = Metric(name="accuracy", kind="share", column=_hits, is_higher_better=True)
@@ -107,6 +155,31 @@ ABSOLUTE_ERROR_OF_TARGETS = Metric(
     name="mean_absolute_error", kind="mean", column=_absolute_errors_of_targets
 )
 
+_K = 10
+LOG_LOSS_OF_ITEMS = Metric(name="log_loss", kind="mean", column=_log_losses_of_items)
+RECALL = Metric(
+    name=f"recall_at_{_K}",
+    kind="mean",
+    column=_worth_of_items(lambda rank: ranks.recalled(rank, _K)),
+    is_higher_better=True,
+)
+NDCG_OF_ITEMS = Metric(
+    name=f"ndcg_at_{_K}",
+    kind="mean",
+    column=_worth_of_items(lambda rank: ranks.discounted(rank, _K)),
+    is_higher_better=True,
+)
+MRR_OF_ITEMS = Metric(
+    name="mrr", kind="mean", column=_worth_of_items(ranks.reciprocal), is_higher_better=True
+)
+
+NDCG_AT_K = Metric(name=f"ndcg_at_{_K}", kind="mean", column=_gains_of_groups(_K), is_higher_better=True)
+NDCG = Metric(name="ndcg", kind="mean", column=_gains_of_groups(None), is_higher_better=True)
+MRR = Metric(name="mrr", kind="mean", column=_reciprocal_ranks, is_higher_better=True)
+
+LOG_LOSS_OF_TOKENS = Metric(name="log_loss", kind="mean", column=_log_losses_of_tokens)
+TOKEN_ACCURACY = Metric(name="accuracy", kind="mean", column=_hits_of_tokens, is_higher_better=True)
+
 # By task (pipeline/data/schema/feature_types.py). The first one decides unless the rules name another.
 METRICS: Mapping[str, tuple[Metric, ...]] = {
     "binary": (LOG_LOSS, AUC, ACCURACY, BRIER),
@@ -114,6 +187,9 @@ METRICS: Mapping[str, tuple[Metric, ...]] = {
     "multilabel": (LOG_LOSS_OF_SETS, EXACT_MATCH, HAMMING_LOSS),
     "regression": (MEAN_SQUARED_ERROR, MEAN_ABSOLUTE_ERROR),
     "multitarget": (SQUARED_ERROR_OF_TARGETS, ABSOLUTE_ERROR_OF_TARGETS),
+    "retrieval": (LOG_LOSS_OF_ITEMS, RECALL, NDCG_OF_ITEMS, MRR_OF_ITEMS),
+    "ranking": (NDCG_AT_K, NDCG, MRR),
+    "next_token": (LOG_LOSS_OF_TOKENS, TOKEN_ACCURACY),
 }
 NAMES: tuple[str, ...] = tuple(dict.fromkeys(metric.name for some in METRICS.values() for metric in some))
 

@@ -18,7 +18,8 @@ class GateRules:
     """The rules of the gate. Margins are in units of the metric: 0.01 means worse by 0.01.
 
     Attributes:
-      metric: the one that decides; empty: log_loss for classes, mean_squared_error for values.
+      metric: the one that decides; empty: log_loss for classes, items and tokens, mean_squared_error for
+        values, ndcg_at_10 for groups.
       rule: "superiority": better by more than chance; "non_inferiority": not worse by `margin` or more.
       margin: above 0 with non_inferiority, else 0.
       confidence: the confidence of all intervals, which are two-sided. A model is better where its whole

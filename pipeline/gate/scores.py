@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from pipeline.base.errors import InputError
+from pipeline.gate import priors
 from pipeline.gate.copies import find_copies
 from pipeline.gate.metrics import METRICS, Metric
 from pipeline.gate.statistics.estimates import Sample
@@ -13,6 +14,8 @@ from pipeline.gate.statistics.estimates import Sample
 CHALLENGER, CHAMPION, ANCHOR = MODELS = ("challenger", "champion", "anchor")
 REGRESSION = "regression"
 MULTILABEL, MULTITARGET = SEVERAL = ("multilabel", "multitarget")  # several answers an example
+RETRIEVAL, RANKING, NEXT_TOKEN = "retrieval", "ranking", "next_token"
+_ONE_OF_CLASSES = ("binary", "multiclass")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,18 +25,23 @@ class Scored:
     Attributes:
       task: a name of LABEL_TASKS.
       labels: [n], class indices or values. A multilabel has 0 or 1 for each class, [n, classes]; several
-        targets have [n, targets].
+        targets have [n, targets]. Retrieval has the indices of the chosen items; ranking the relevance of the
+        rows of each group [n, length], below 0 for what fills it up; next_token has tokens [n, length], below
+        0 where none is predicted.
       predictions: by model ("challenger"; "champion" and "anchor" where there are such), as exports give
         them: probabilities [n, classes], or those of the positive class [n]; for a regression values [n] or
-        [n, 1]; [n, answers] if an example has several. Champion and anchor may be NaN or impossible in
-        a row; the challenger may be so only where the champion is.
-      weights: [n], from 0 on; None: all rows count the same.
+        [n, 1]; [n, answers] if an example has several. Retrieval has [n, 3]: the log-probability of the
+        chosen item, and how many others have a higher score, and the same; ranking a score of each row
+        [n, length]; next_token [n, length, 2], the log-probabilities of each token and of the most probable
+        one. Champion and anchor may be NaN or impossible in a row; the challenger may be so only where the
+        champion is.
+      weights: [n], from 0 on; None: all rows count the same, and so do all predicted tokens.
       clusters: [n], equal where rows belong together, of any type that can be sorted; None: rows are
         independent.
       slices: feature → its value in each row, text [n].
       prior: the prediction without features, from the training labels: the rate of the positive class, the
-        rates of all classes [classes], or the mean of the values, or of those of each target; None: from the
-        labels here.
+        rates of all classes or items, or the mean of the values, or of those of each target; None: from the
+        labels here. Ranking's prior is a random order.
       rates: how often each class occurs in training, in `prior`'s form; None: as `prior` says.
       class_names: for messages; empty: their numbers.
       content: [n], integers that are equal where the stored rows are; None: rows of the same predictions and
@@ -71,11 +79,16 @@ class Scored:
 
     @property
     def classes(self) -> int:
-        """The number of classes if each example has one class; 0 if it has numbers, or several answers."""
-        if self.task == REGRESSION or self.task in SEVERAL:
+        """The number of classes if each example has one class, and a probability of each; else 0."""
+        if self.task not in _ONE_OF_CLASSES:
             return 0
         predictions = self.predictions[CHALLENGER]
         return 2 if np.ndim(predictions) == 1 else np.shape(predictions)[1]
+
+    @property
+    def items(self) -> int:
+        """The number of items to choose from; up to the last chosen one where there are no names."""
+        return len(self.class_names) or int(np.max(self.labels)) + 1
 
     def has_number(self, model: str) -> np.ndarray:
         """Returns for which rows the model gives a valid prediction, bool [n]."""
@@ -106,6 +119,12 @@ class Scored:
         if self.task in SEVERAL:
             most = 1 if self.task == MULTILABEL else None
             return faults_of_several(name, array, np.shape(self.labels)[1], most=most)
+        if self.task == RETRIEVAL:
+            return _faults_of_ranks(name, array)
+        if self.task == RANKING:
+            return faults_of_several(name, array, np.shape(self.labels)[1], most=None)
+        if self.task == NEXT_TOKEN:
+            return _faults_of_tokens(name, array, np.shape(self.labels)[1])
         return faults_of_probabilities(name, array, classes=self.classes, binary=self.task == "binary")
 
     def _beside_labels(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -125,7 +144,7 @@ class Scored:
             raise _error("predictions", received, expected, "Name the models so.")
 
     def _check_labels(self) -> None:
-        if self.task not in SEVERAL:
+        if self.task not in (*SEVERAL, RANKING, NEXT_TOKEN):
             check_rows("labels", self.labels)
         elif np.ndim(self.labels) != 2 or not np.size(self.labels):
             shape = f"shape {list(np.shape(self.labels))}"
@@ -140,9 +159,13 @@ class Scored:
             check_values("labels", self.labels)
         elif self.task in SEVERAL:
             _check_several(self.task, self.labels, self.prior)
+        elif self.task in (RANKING, NEXT_TOKEN):
+            _check_filled_up(self.task, self.labels)
         else:
-            check_classes("labels", self.labels, self.classes)
-        if self.task not in SEVERAL:
+            check_classes("labels", self.labels, self.classes or self.items)
+        if self.task == RETRIEVAL:
+            check_prior(self.prior, self.items)
+        elif self.classes or self.task == REGRESSION:
             check_prior(self.prior, self.classes)
         if self.classes:
             check_prior(self.rates, self.classes)
@@ -218,6 +241,30 @@ def faults_of_several(
         yield outside.any(axis=1), f"probabilities from 0 to {most}"
 
 
+def _faults_of_ranks(name: str, array: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
+    """Checks log-probabilities of chosen items, and how many others are better and equal: [n, 3]."""
+    yield from faults_of_several(name, array, 3, most=None)
+    logs, counts = array[:, 0], array[:, 1:]
+    yield logs > _ROUNDING, _LOGS
+    yield ((counts < 0) | (counts != np.floor(counts))).any(axis=1), "whole numbers of items from 0 on"
+
+
+def _faults_of_tokens(name: str, array: np.ndarray, length: int) -> Iterator[tuple[np.ndarray, str]]:
+    if np.shape(array)[1:] != (length, 2):
+        raise _error(name, f"shape {list(np.shape(array))}", f"log-probabilities of shape [n, {length}, 2]")
+    yield _beyond(name, array), _FINITE
+    yield (array > _ROUNDING).any(axis=(1, 2)), _LOGS
+
+
+def _check_filled_up(task: str, labels: np.ndarray) -> None:
+    """Checks the labels of groups or of tokens, [n, length]; below 0 where there is none."""
+    _finite("labels", labels)
+    what = {RANKING: "a relevance", NEXT_TOKEN: "a token"}[task]
+    _none("labels", labels, (labels != np.floor(labels)).any(axis=1), f"{what}, as whole numbers")
+    if not np.any(np.asarray(labels) >= 0):
+        raise _error("labels", "numbers below 0 only", f"{what} from 0 on in one row at least")
+
+
 def _check_several(task: str, labels: np.ndarray, prior: float | np.ndarray | None) -> None:
     """Checks labels, [n, answers], and a prior of each answer."""
     _finite("labels", labels)
@@ -279,6 +326,7 @@ def check_texts(name: str, array: np.ndarray) -> None:
 
 
 _FINITE = "finite float32 numbers"
+_LOGS = "log-probabilities of 0 or less"
 
 
 def _finite(name: str, array: np.ndarray) -> None:
@@ -298,7 +346,8 @@ def _none(name: str, array: np.ndarray, wrong: np.ndarray, expected: str) -> Non
     """Raises InputError if a row is wrong, as `wrong`, bool [n], says."""
     if wrong.any():
         row = int(np.argmax(wrong))
-        value = _format(np.asarray(array)[row : row + 1].tolist()[0])
+        found = np.asarray(array)[row : row + 1]
+        value = _format(found.tolist()[0] if found.ndim == 1 else found.ravel().tolist())
         raise _error(name, f"{value} in row {row:,} ({int(wrong.sum()):,} such rows)", expected)
 
 
@@ -330,8 +379,9 @@ class Prepared:
 
     Attributes:
       labels: int64 classes or float64 values, [n], or [n, answers] if an example has several.
-      predictions: by model, [n, classes] or [n, answers], or float64 [n]; also those of the prior where
-        there is no champion.
+      numbered: the numbers of distinct labels, int64 [n]: see Sample.labels.
+      predictions: by model, [n, classes] or [n, answers], or float64 [n], or as Scored has them; also those
+        of the prior where there is no champion.
       weights: float64 [n], 1 at most; None where all rows count the same.
       rates: the rate of each class in training; NaN: not known; empty for a regression.
       clusters: int64 [n], from 0 on; None: rows are independent.
@@ -340,6 +390,7 @@ class Prepared:
     """
 
     labels: np.ndarray
+    numbered: np.ndarray
     predictions: Mapping[str, np.ndarray]
     rates: Mapping[str, float]
     weights: np.ndarray | None
@@ -351,7 +402,7 @@ class Prepared:
         """Returns each model's column of the metric."""
         return Sample(
             columns={model: metric.column(self.labels, made) for model, made in self.predictions.items()},
-            labels=self.labels if self.rates else _numbered(self.labels),
+            labels=self.numbered,
             rates=self.rates,
             weights=self.weights,
             clusters=self.clusters,
@@ -359,8 +410,17 @@ class Prepared:
         )
 
 
-def _numbered(labels: np.ndarray) -> np.ndarray:
-    """The numbers of distinct labels, [n]."""
+def _numbered(scored: Scored, labels: np.ndarray) -> np.ndarray:
+    """The numbers of distinct labels, [n].
+
+    Groups without a relevant row have one label: there, all orders are worth the same. Every other group and
+    every row of tokens has a label of its own.
+    """
+    if scored.classes:
+        return labels
+    if scored.task in (RANKING, NEXT_TOKEN):
+        is_open = scored.task == RANKING and ~(labels > 0).any(axis=1)
+        return np.where(is_open, 0, np.arange(1, len(labels) + 1))
     return np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
 
 
@@ -380,6 +440,7 @@ def prepare(scored: Scored) -> Prepared:
         predictions[PRIOR] = _prior(scored, labels, weights)
     return Prepared(
         labels=labels,
+        numbered=_numbered(scored, labels),
         predictions=predictions,
         rates=_rates(scored),
         weights=weights,
@@ -401,10 +462,16 @@ def _rates(scored: Scored) -> dict[str, float]:
 
 
 def _weights(scored: Scored) -> tuple[np.ndarray, np.ndarray | None]:
-    """Returns which rows count, bool [all rows], and their weights relative to the largest, [n]."""
-    if scored.weights is None:
+    """Returns which rows count, bool [all rows], and their weights relative to the largest, [n].
+
+    A row of tokens weighs as many as it predicts, so that a mean over rows is one over tokens.
+    """
+    weights = None if scored.weights is None else np.asarray(scored.weights, np.float64)
+    if scored.task == NEXT_TOKEN:
+        predicted = (np.asarray(scored.labels) >= 0).sum(axis=1)
+        weights = predicted * (1.0 if weights is None else weights)
+    if weights is None:
         return np.ones(scored.rows, bool), None
-    weights = np.asarray(scored.weights, np.float64)
     weights = weights / weights.max()
     kept = weights > 0
     return kept, None if np.all(weights[kept] == 1) else weights[kept]
@@ -416,12 +483,20 @@ def _predictions(task: str, made: np.ndarray) -> np.ndarray:
         return made.reshape(len(made)).astype(np.float64)
     if task in SEVERAL:
         return made.astype(np.float64)
+    if task not in _ONE_OF_CLASSES:
+        return made
     return made if made.ndim == 2 else np.stack([1 - made.astype(np.float64), made], axis=1)
 
 
 def _prior(scored: Scored, labels: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Returns the same prediction for every row."""
     found = scored.prior
+    if scored.task == RETRIEVAL:
+        return priors.popularity(labels, weights, items=scored.items, shares=found)
+    if scored.task == RANKING:
+        return np.zeros(labels.shape)  # equal scores: what a random order is worth
+    if scored.task == NEXT_TOKEN:
+        return priors.frequencies(labels, weights)
     if scored.task in SEVERAL:
         found = np.average(labels, axis=0, weights=weights) if found is None else found
         return np.broadcast_to(np.asarray(found, np.float64), labels.shape)

@@ -63,7 +63,7 @@ def scored(job: Job, answers: Answers) -> Scored:
         clusters=answers.clusters,
         slices=answers.slices,
         prior=None if is_weighted else prior,
-        rates=prior if answers.classes and answers.labels.ndim == 1 else None,
+        rates=prior if answers.task in ("binary", "multiclass") else None,
         class_names=answers.classes,
         content=answers.content,
     )

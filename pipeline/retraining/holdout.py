@@ -49,7 +49,7 @@ class Answers:
       task: task of the label, such as "binary".
       classes: names of the label's classes; empty for a number.
       labels: [n, *label.shape], int32 classes or float32 values.
-      predictions: by role, float32 [n, …], as the task's metrics take them.
+      predictions: by role, float32 [n, …], as the gate takes them: see Scored.
       weights: float32 [n]; None: every row counts the same.
       clusters: int64 [n]; rows with the same number belong together; None: rows are independent.
       slices: by feature, text [n].
@@ -222,7 +222,7 @@ def score(
         return {
             (_LABELS, ""): rows.labels(label),
             (_CONTENT, ""): _content(rows),
-            **{(_PREDICTIONS_FILE, role): model.predictions(rows) for role, model in opened.items()},
+            **{(_PREDICTIONS_FILE, role): model.evaluated(rows) for role, model in opened.items()},
             **_weights(rows, targets),
             **_texts(rows, grouping),
         }
@@ -275,7 +275,8 @@ def _predicted(label: Label) -> tuple:
 
 
 def _format(label: Label) -> str:
-    classes = f", classes {', '.join(label.classes)}" if label.classes else ""
+    names = f"{len(label.classes):,}" if label.is_retrieval else ", ".join(label.classes)
+    classes = f", classes {names}" if label.classes else ""
     return f"label '{label.name}', task {label.task}{classes}"
 
 

@@ -19,6 +19,7 @@ from pipeline.exporting.export import Trained, trained
 from pipeline.exporting.raw_inputs import raw_names
 from pipeline.exporting.recording import tolerance
 from pipeline.exporting.requests import numpy_arrays
+from pipeline.gate.scores import NEXT_TOKEN, RANKING, RETRIEVAL
 from pipeline.report.comparison import Agreement, differing_rows
 from pipeline.retraining.parity_result import FeatureSkew, Flips, ParityLimits, ParityResult, Skew
 from pipeline.retraining.parity_rows import AsTrained, RawCells, Sample, first_rows, request_columns
@@ -101,19 +102,23 @@ def flips(run: RestoredRun, sample: Sample) -> Flips | None:
     if policy == FLOAT32.policy:
         return None
     models = [run.model, float32_twin(run)]
-    predict = AsTrained(run.preprocess, models, run.schema.label, schema=sample.schema)
+    label = run.schema.of_rows.label
+    predict = AsTrained(run.preprocess, models, label, schema=sample.schema)
     pairs = zip(*(predict(some)[1] for some in sample.batches()), strict=True)
     rounded, exact = (np.concatenate(each).astype(np.float64) for each in pairs)
-    return compare_precisions(rounded, exact, policy=policy, task=run.schema.label.task)
+    return compare_precisions(rounded, exact, policy=policy, task=label.task)
 
 
 def compare_precisions(rounded: np.ndarray, exact: np.ndarray, *, policy: str, task: str = "") -> Flips:
     """Compares predictions: probabilities [n, classes] or values [n] or, of several targets, [n, targets].
 
-    `moved` is infinite beyond numbers. A multilabel is decided otherwise where one of its classes is.
+    `moved` is infinite beyond numbers. A multilabel is decided otherwise where one of its classes is. Scores
+    of items and rows and log-probabilities of tokens are values in one unit: among very many items, some
+    scores are as good as equal, and it says little which of them comes first.
     """
-    has_classes = rounded.ndim > 1 and task != "multitarget"
-    spread = 1.0 if has_classes else np.std(exact, axis=0)
+    has_values = task in (RETRIEVAL, RANKING, NEXT_TOKEN)
+    has_classes = rounded.ndim > 1 and task != "multitarget" and not has_values
+    spread = 1.0 if has_classes else np.std(exact, axis=None if has_values else 0)
     with np.errstate(all="ignore"):
         distances = (rounded - exact) / np.where(spread == 0, 1.0, spread)
         moved = float(np.sqrt(np.mean(distances**2)))

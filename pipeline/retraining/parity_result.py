@@ -14,8 +14,8 @@ class ParityLimits:
     Attributes:
       rows: how many rows of the holdout are compared: the first stored ones, which are in random order.
       flipped: the largest share of rows whose class is another in float32.
-      moved: for a regression, the largest root mean square difference from float32, as a share of the spread
-        of float32's predictions.
+      moved: for values, scores and log-probabilities, the largest root mean square difference from float32,
+        as a share of the spread of float32's predictions.
     """
 
     rows: int = 2_000
@@ -32,10 +32,10 @@ class Flips:
 
     Attributes:
       policy: the run's precision, as Keras calls it.
-      flipped: the number of rows with another class; 0 for a regression.
+      flipped: the number of rows with another class; 0 where there are no classes.
       rate: `flipped` as a share of the rows.
-      moved: the root mean square difference of probabilities; for a regression that of values, as a share of
-        the spread of float32's values.
+      moved: the root mean square difference of probabilities; or that of values, scores or
+        log-probabilities, as a share of the spread of float32's.
     """
 
     policy: str
@@ -62,8 +62,8 @@ class Skew:
     """The comparison of training's input with the export's signature `raw`, on the same rows.
 
     Attributes:
-      from_files: the number of rows whose request had the cells of the raw files; the others had the stored
-        values, spelled as in the raw data.
+      from_files: the number of rows whose request had the cells of the raw files; the others, such as all
+        rows of groups, had the stored values, spelled as in the raw data.
       differing: the number of rows whose predictions differ by more than rounding; `worst` is the largest
         difference.
       features: the features that differ; the one with most rows comes first.

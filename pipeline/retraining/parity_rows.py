@@ -29,6 +29,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.exporting.raw_inputs import raw_inputs, raw_names
 from pipeline.exporting.requests import numpy_arrays
 from pipeline.exporting.scoring import StoredRows
+from pipeline.training.state.golden import rows_of_groups
 from pipeline.training.tasks.registry import task_of
 
 BATCH = 256
@@ -36,7 +37,10 @@ BATCH = 256
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample(StoredRows):
-    """Some rows of a dataset; `places` has each row's shard, by name, and its number there."""
+    """Some rows of a dataset; `places` has each row's shard, by name, and its number there.
+
+    Rows of groups stand by themselves, as serving gets them, and their places are not known.
+    """
 
     places: Sequence[tuple[str, int]]
     dataset: Dataset
@@ -56,13 +60,20 @@ class Sample(StoredRows):
 
 
 def first_rows(selection: Selection, count: int) -> Sample:
-    """Returns the first rows of a selection; raises InputError where one of their records is damaged."""
+    """Returns the first rows of a selection, or of its groups; raises InputError where one of their records
+    is damaged.
+    """
+    schema = selection.dataset.schema
     rows_of_windows = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
     with naming_damage(selection):
         stored = next(iter(rows_of_windows.rebatch(count)))
+    if schema.group:
+        rows = np.array(rows_of_groups(stored, schema, most=count), object)
+        stored = tf.constant(rows, tf.string)
+        return Sample(stored=stored, schema=schema.of_rows, places=(), dataset=selection.dataset)
     return Sample(
         stored=stored,
-        schema=selection.dataset.schema,
+        schema=schema,
         places=list(itertools.islice(_places(selection), count)),
         dataset=selection.dataset,
     )
@@ -87,11 +98,11 @@ class AsTrained:
     def __init__(
         self, preprocess: Preprocess, models: Sequence[keras.Model], label: Label, *, schema: Schema
     ) -> None:
-        task = task_of(label)
+        parts = [task_of(label).split(model) for model in models]
 
         def compute(rows: tf.Tensor) -> tuple[Mapping[str, tf.Tensor], list[tf.Tensor]]:
             inputs = preprocess(parsing.parse_rows(rows, schema)[0])
-            return inputs, [task.answers(label, inputs, model(inputs, training=False)) for model in models]
+            return inputs, [task.answers(label, inputs, part(inputs, training=False)) for part, task in parts]
 
         self._compute = compute
         self._graph: Callable | None = None

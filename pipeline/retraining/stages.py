@@ -11,6 +11,7 @@ from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.schema.feature_types import Label
 from pipeline.exporting import requests as requests_lib
+from pipeline.gate.scores import NEXT_TOKEN, RANKING
 from pipeline.retraining import children, holdout
 from pipeline.retraining import overlap as overlap_lib
 from pipeline.retraining import parity as parity_lib
@@ -179,15 +180,17 @@ def check_serving(job: Job, directory: pathlib.Path, *, against: pathlib.Path | 
 
 
 def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | None:
-    """Returns the share of the positive class, the shares of all classes [classes], or the mean; None if
-    unknown.
+    """Returns the share of the positive class, the shares of all classes or items, or the mean; None if
+    unknown, and for groups and tokens.
 
-    Several targets have a mean each. A multilabel in one column has the share of the rows that have each
-    class; in several columns it is unknown.
+    An item that no row chose counts as chosen once. Several targets have a mean each. A multilabel in one
+    column has the share of the rows that have each class; in several columns it is unknown.
 
     Args:
       statistics: statistics of the training rows.
     """
+    if label.task in (RANKING, NEXT_TOKEN):
+        return None
     if len(label.parts) > 1:
         found = [statistics.features[name].numeric for name in label.parts]
         return None if None in found else np.array([each.mean for each in found])
@@ -202,5 +205,7 @@ def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | 
         return counts / measured.present if measured.present else None
     if not counts.sum():
         return None
+    if label.is_retrieval:
+        counts = np.maximum(counts, 1.0)
     shares = counts / counts.sum()
     return float(shares[1]) if label.task == "binary" else shares

@@ -435,8 +435,15 @@ def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:
         elif isinstance(feature, Label) and not isinstance(other, Label):
             problems.append(f"feature '{feature.name}' is a {other.kind}, not the label")
         elif isinstance(feature, Label) and feature.classes != other.classes:
-            problems.append(f"label '{feature.name}' has classes {other.classes}, not {feature.classes}")
+            problems.append(f"label '{feature.name}' has {_other_classes(other, feature)}")
     return problems
+
+
+def _other_classes(found: Label, expected: Label) -> str:
+    if not expected.is_retrieval:
+        return f"classes {found.classes}, not {expected.classes}"
+    new, gone = {*found.classes} - {*expected.classes}, {*expected.classes} - {*found.classes}
+    return f"other items, or in another order: {len(new):,} are new, {len(gone):,} are gone"
 
 
 def _canonical(document: object) -> bytes:

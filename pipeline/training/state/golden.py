@@ -72,18 +72,18 @@ def _first_records(selection: Selection) -> list[bytes]:
         _, rows = next(iter(windows.stored_rows(selection)))
     rows = rows[:RECORDS]
     if dataset.schema.group:
-        return _rows_of_groups(rows, dataset.schema)
+        return rows_of_groups(rows, dataset.schema, most=RECORDS)
     if rows.dtype == tf.string:
         return rows.numpy().tolist()
     features = parsing.raw_of_compact(parsing.features_of_words(rows, dataset.schema), dataset.schema)
     return requests.serialize({name: values.numpy() for name, values in features.items()}, dataset.schema)
 
 
-def _rows_of_groups(groups: tf.Tensor, schema: Schema) -> list[bytes]:
-    """The first rows of groups, as records of one row each."""
+def rows_of_groups(groups: tf.Tensor, schema: Schema, *, most: int) -> list[bytes]:
+    """The first rows of stored groups, as records of one row each."""
     features = {name: values.numpy() for name, values in parsing.stored_features(groups, schema).items()}
     is_there = features[schema.label.name] != PADDING
-    rows = {name: values[is_there][:RECORDS] for name, values in features.items()}
+    rows = {name: values[is_there][:most] for name, values in features.items()}
     return requests.serialize(rows, schema.of_rows)
 
 

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from pipeline.base.ranks import RankedGroups
 from pipeline.data.preprocessing.preprocess import merged_groups
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.tasks.task import LOSS, Gather, Metric, Task
@@ -152,12 +153,7 @@ def _ranks(scores: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
 
 
 class _Groups:
-    """Adds up the metrics of groups, which follow from the orders of their rows.
-
-    Rows with equal scores may stand in any order, and a metric is its mean over all of them: F. McSherry and
-    M. Najork, "Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied
-    Scores" (2008), as in scikit-learn. A group without a relevant row counts 0, as there; LightGBM counts 1.
-    """
+    """Adds up the metrics of groups, which follow from the orders of their rows: see RankedGroups."""
 
     def __init__(self) -> None:
         self._sums = dict.fromkeys((*(each.key for each in Ranking.metrics if each != _IRRELEVANT),), 0.0)
@@ -170,72 +166,16 @@ class _Groups:
         self._relevant += len(labels)
         if not len(labels):
             return
-        ranked = _Ranked(labels, scores)
-        for key, each in ranked.metrics().items():
-            self._sums[key] += float(each.sum())
+        ranked = RankedGroups(labels, scores)
+        self._sums[_MRR.key] += float(ranked.reciprocal_ranks().sum())
+        for k, metric in ((None, _WHOLE), *_NDCG.items()):
+            self._sums[metric.key] += float(ranked.ndcg(k).sum())
         self._sums[LOSS.key] += float(_softmax_losses(labels, scores).sum())
 
     def result(self) -> dict:
         means = {key: each / self._groups for key, each in self._sums.items()}
         means[LOSS.key] = self._sums[LOSS.key] / max(1, self._relevant)
         return {**means, _IRRELEVANT.key: (self._groups - self._relevant) / self._groups}
-
-
-class _Ranked:
-    """The rows of groups with a relevant row, as one run of rows, best first within each group."""
-
-    def __init__(self, labels: np.ndarray, scores: np.ndarray) -> None:
-        self._group, place = np.nonzero(labels >= 0)
-        self._groups = len(labels)
-        self._labels, scores = labels[self._group, place], scores[self._group, place]
-        order = np.lexsort((-scores, self._group))
-        self._ranked, scores = self._labels[order], scores[order]
-        is_first = np.diff(self._group, prepend=-1) != 0
-        self._rank = np.arange(len(order)) - np.maximum.accumulate(
-            np.where(is_first, np.arange(len(order)), 0)
-        )
-        # Rows of equal scores.
-        self._ties = np.flatnonzero(is_first | (np.diff(scores, prepend=np.nan) != 0))
-        self._sizes = np.diff(self._ties, append=len(order))
-
-    def metrics(self) -> dict[str, np.ndarray]:
-        """The metrics of each group, float64 [groups], by their keys."""
-        best = self._labels[np.lexsort((-self._labels, self._group))]
-        gains, ideal = np.exp2(self._ranked) - 1, np.exp2(best) - 1
-        gains = np.repeat(np.add.reduceat(gains, self._ties) / self._sizes, self._sizes)
-        discounts = 1 / np.log2(self._rank + 2)
-        found = {_MRR.key: self._reciprocal_ranks()}
-        for k, metric in ((len(best), _WHOLE), *_NDCG.items()):
-            kept = np.where(self._rank < k, discounts, 0.0)
-            found[metric.key] = self._by_group(gains * kept) / self._by_group(ideal * kept)
-        return found
-
-    def _by_group(self, values: np.ndarray) -> np.ndarray:
-        return np.bincount(self._group, values, self._groups)
-
-    def _reciprocal_ranks(self) -> np.ndarray:
-        """The mean of 1 / (rank of the first relevant row) over all orders of equal scores."""
-        relevant = np.add.reduceat((self._ranked > 0).astype(np.int64), self._ties)
-        with_any = np.flatnonzero(relevant)
-        groups, first = np.unique(self._group[self._ties[with_any]], return_index=True)
-        found = np.zeros(self._groups)
-        for group, tie in zip(groups, with_any[first], strict=True):
-            found[group] = _mean_reciprocal(
-                int(self._rank[self._ties[tie]]), int(self._sizes[tie]), relevant[tie]
-            )
-        return found
-
-
-def _mean_reciprocal(before: int, size: int, relevant: int) -> float:
-    """The mean of 1 / rank of the first relevant row, over all orders of `size` rows.
-
-    `relevant` of these rows are relevant, and `before` other rows stand before them.
-    """
-    irrelevant = size - relevant
-    at = np.arange(irrelevant + 1)  # irrelevant rows that come first
-    # The chance that at least so many irrelevant rows come first: each of them is drawn without replacement.
-    at_least = np.concatenate([[1.0], np.cumprod((irrelevant - at[:-1]) / (size - at[:-1])), [0.0]])
-    return float(((at_least[:-1] - at_least[1:]) / (before + at + 1)).sum())
 
 
 def _softmax_losses(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:

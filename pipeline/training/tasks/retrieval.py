@@ -23,6 +23,7 @@ import tensorflow as tf
 from models import items as items_lib
 from models.items import Items
 from pipeline.base.errors import InputError
+from pipeline.base.ranks import discounted, mean_of_ties, recalled, reciprocal, sums_before
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.schema.feature_types import LABEL_TASKS, RETRIEVAL, Label
 from pipeline.training.tasks import item_blocks
@@ -180,19 +181,15 @@ def _require_others(ids: tf.Tensor) -> None:
 
 
 class _Ranks:
-    """Adds up the metrics of examples, which follow from the ranks of the chosen items.
-
-    Items with equal scores may stand in any order, and a metric is its mean over all of them: F. McSherry and
-    M. Najork, "Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied
-    Scores" (2008).
+    """Adds up the metrics of examples, which follow from the ranks of the chosen items: see
+    pipeline/base/ranks.py.
     """
 
     def __init__(self, items: int) -> None:
         ranks = np.arange(1, items + 1, dtype=np.float64)
-        worth = {each.key: ranks <= k for k, each in _RECALLS.items() if k < items}
-        worth |= {_MRR.key: 1 / ranks, _GAIN.key: np.where(ranks <= _NDCG, 1 / np.log2(ranks + 1), 0.0)}
-        # Sums over the ranks before each: a mean over ranks is then a difference.
-        self._before = {key: np.concatenate([[0.0], np.cumsum(each)]) for key, each in worth.items()}
+        worth = {each.key: recalled(ranks, k) for k, each in _RECALLS.items() if k < items}
+        worth |= {_MRR.key: reciprocal(ranks), _GAIN.key: discounted(ranks, _NDCG)}
+        self._before = {key: sums_before(each) for key, each in worth.items()}
         self._sums = dict.fromkeys((LOSS.key, *worth), 0.0)
         self._weight = 0.0
 
@@ -202,8 +199,7 @@ class _Ranks:
         self._weight += float(weights.sum())
         self._sums[LOSS.key] -= float((weights * logs).sum())
         for key, before in self._before.items():
-            worth = (before[better + equal + 1] - before[better]) / (equal + 1)
-            self._sums[key] += float((weights * worth).sum())
+            self._sums[key] += float((weights * mean_of_ties(before, better, equal)).sum())
 
     def result(self) -> dict:
         return {key: each / self._weight for key, each in self._sums.items()}

@@ -1,7 +1,10 @@
-"""Every metric beside scikit-learn's, weights included, from predictions as exports give them."""
+"""Every metric beside another computation of it, weights included, from predictions as exports give them."""
+
+import itertools
 
 import numpy as np
 import pytest
+from scipy import special
 from sklearn import metrics as sk
 
 from pipeline.base.errors import InputError
@@ -33,7 +36,89 @@ def in_spreads(metric, w) -> float:
     return metric(TARGETS / spreads, OF_TARGETS / spreads, sample_weight=w)
 
 
+# Scores of items and of groups' rows are whole numbers, so that many are equal. Groups have 1 to 6 rows.
+ITEMS, LENGTH = 30, 6
+ITEM = RNG.integers(ITEMS, size=ROWS)
+OF_ITEMS = RNG.integers(9, size=(ROWS, ITEMS)) + 3 * (np.arange(ITEMS) == ITEM[:, None])
+IS_THERE = np.arange(LENGTH) < RNG.integers(1, LENGTH + 1, ROWS)[:, None]
+GROUPS = np.where(IS_THERE, RNG.integers(4, size=(ROWS, LENGTH)) * (RNG.random((ROWS, 1)) < 0.9), -1)
+OF_GROUPS = (GROUPS + RNG.integers(4, size=GROUPS.shape)).astype(float)
+TOKENS = np.where(
+    np.arange(LENGTH) < 2 + RNG.integers(4, size=(ROWS, 1)), RNG.integers(5, size=(ROWS, 6)), -1
+)
+TOKENS[:, 0] = -1
+OF_TOKENS = special.log_softmax(RNG.normal(size=(ROWS, LENGTH, 5)), axis=-1)
+
+
+def own(logs, labels) -> np.ndarray:
+    return np.take_along_axis(logs, np.maximum(labels, 0)[..., None], -1)[..., 0]
+
+
+def ranked_items() -> np.ndarray:
+    mine = own(OF_ITEMS, ITEM)[:, None]
+    better, equal = (mine < OF_ITEMS).sum(axis=1), (mine == OF_ITEMS).sum(axis=1) - 1
+    return np.stack([own(special.log_softmax(OF_ITEMS, axis=1), ITEM), better, equal], axis=1)
+
+
+def of_items(worth):
+    """The mean of what a rank is worth, tie by tie: each of the equal items may be the chosen one."""
+    rows = [
+        np.mean([worth(rank) for rank in range(1 + int(better), 2 + int(better + equal))])
+        for _, better, equal in ranked_items()
+    ]
+    return lambda w: np.average(rows, weights=w)
+
+
+def of_groups(metric):
+    """The mean over groups of what scikit-learn, or trying all orders, says of the rows that are there."""
+    rows = [metric(r[there], s[there]) for r, s, there in zip(GROUPS, OF_GROUPS, IS_THERE, strict=True)]
+    return lambda w: np.average(rows, weights=w)
+
+
+def ndcg(k):
+    # Scikit-learn refuses groups of one row, so one worth nothing is added at the end.
+    return lambda r, s: sk.ndcg_score([[*(2.0**r - 1), 0]], [[*s, -9]], k=k) if r.any() else 0.0
+
+
+def first_relevant(r, s) -> float:
+    orders = [o for o in itertools.permutations(range(len(r))) if (np.diff(s[list(o)]) <= 0).all()]
+    return np.mean([max((1 / (i + 1) for i, at in enumerate(o) if r[at] > 0), default=0) for o in orders])
+
+
+def of_tokens(values):
+    there = TOKENS >= 0
+
+    def mean(w):
+        weights = there * (1.0 if w is None else w[:, None])
+        return np.average(values[there], weights=weights[there])
+
+    return mean
+
+
 BY_SKLEARN = {
+    "retrieval": (
+        ITEM,
+        ranked_items(),
+        {
+            "log_loss": lambda w: np.average(-ranked_items()[:, 0], weights=w),
+            "recall_at_10": of_items(lambda rank: rank <= 10),
+            "ndcg_at_10": of_items(lambda rank: (rank <= 10) / np.log2(rank + 1)),
+            "mrr": of_items(lambda rank: 1 / rank),
+        },
+    ),
+    "ranking": (
+        GROUPS,
+        OF_GROUPS,
+        {"ndcg_at_10": of_groups(ndcg(10)), "ndcg": of_groups(ndcg(None)), "mrr": of_groups(first_relevant)},
+    ),
+    "next_token": (
+        TOKENS,
+        np.stack([own(OF_TOKENS, TOKENS), OF_TOKENS.max(axis=-1)], axis=-1),
+        {
+            "log_loss": of_tokens(-own(OF_TOKENS, TOKENS)),
+            "accuracy": of_tokens((OF_TOKENS.argmax(axis=-1) == TOKENS).astype(float)),
+        },
+    ),
     "multilabel": (
         SETS,
         OF_SETS,
@@ -92,7 +177,7 @@ def value(scored: Scored, name: str) -> float:
 @pytest.mark.parametrize(
     ("task", "name"), [(task, metric.name) for task, metrics in METRICS.items() for metric in metrics]
 )
-def test_it_is_scikit_learns(task, name, weights):
+def test_it_is_what_others_compute(task, name, weights):
     labels, predictions, expected = BY_SKLEARN[task]
     scored = Scored(task=task, labels=labels, predictions={"challenger": predictions}, weights=weights)
     assert value(scored, name) == pytest.approx(expected[name](weights), rel=CLOSE)

@@ -23,16 +23,29 @@ SETS = {
 }
 TARGETS = {**SETS, "task": "multitarget", "labels": np.arange(6.0).reshape(3, 2)}
 
+ITEMS = {
+    "task": "retrieval",
+    "labels": np.array([4, 0, 2]),
+    "predictions": {"challenger": np.array([[-0.2, 0, 0], [-3, 2, 1], [-9, 4, 0]])},
+    "class_names": list("abcde"),
+}
+GROUPS = {
+    "task": "ranking",
+    "labels": np.array([[0, 2], [1, -1], [0, 0]]),
+    "predictions": {"challenger": np.arange(6.0).reshape(3, 2)},
+}
+TOKENS = {
+    "task": "next_token",
+    "labels": np.array([[-1, 2], [-1, 0], [-1, -1]]),
+    "predictions": {"challenger": np.full((3, 2, 2), -0.5)},
+}
 
-def test_every_task_can_be_judged_but_those_of_tokens_of_items_and_of_groups():
-    refused = {"next_token", "ranking", "retrieval"}
-    assert set(METRICS) == set(LABEL_TASKS) - refused
-    for task in refused:
-        with pytest.raises(InputError, match=rf"received '{task}'; expected one of binary, multiclass"):
-            Scored(**{**GOOD, "task": task})
+
+def test_every_task_can_be_judged():
+    assert set(METRICS) == set(LABEL_TASKS)
 
 
-@pytest.mark.parametrize("good", [GOOD, VALUES, MANY, SETS, TARGETS])
+@pytest.mark.parametrize("good", [GOOD, VALUES, MANY, SETS, TARGETS, ITEMS, GROUPS, TOKENS])
 def test_good_input_is_taken(good):
     weights, clusters = np.array([0, 1, 2.5]), np.array(["u1", "u2", "u1"])
     assert (
@@ -44,7 +57,7 @@ def test_good_input_is_taken(good):
 @pytest.mark.parametrize(
     ("good", "changed", "message"),
     [
-        (GOOD, {"task": "ranking"}, "task that the gate gets: received 'ranking'; expected one of binary, "),
+        (GOOD, {"task": "rating"}, "task that the gate gets: received 'rating'; expected one of binary, "),
         (GOOD, {"labels": np.array([])}, r"labels .* received shape \[0\]; expected one number for each"),
         (GOOD, {"labels": np.array([[0, 1, 1]])}, r"labels .* received shape \[1, 3\]"),
         (GOOD, {"labels": np.array([0, 2, 1])}, r"received 2 in row 1 \(1 such rows\); expected class"),
@@ -70,6 +83,18 @@ def test_good_input_is_taken(good):
         (SETS, {"predictions": {"challenger": np.full((3, 2), 1.2)}}, "probabilities from 0 to 1"),
         (SETS, {"prior": 0.5}, r"prior .*received shape \[\]; expected 2 numbers"),
         (TARGETS, {"labels": np.array([[0, 1], [np.nan, 0], [1, 1]])}, "in row 1 .*finite float32"),
+        (ITEMS, {"labels": np.array([4, 5, 0])}, "received 5 in row 1 .* class indices from 0 to 4"),
+        (ITEMS, {"predictions": {"challenger": np.ones((3, 5))}}, r"numbers of shape \[n, 3\]"),
+        (ITEMS, {"predictions": {"challenger": np.ones((3, 3))}}, "log-probabilities of 0 or less"),
+        (ITEMS, {"predictions": {"challenger": np.full((3, 3), -0.5)}}, "whole numbers of items from 0 on"),
+        (ITEMS, {"prior": np.array([0.5, 0.5])}, "prior .* expected 5 rates"),
+        (GROUPS, {"labels": np.array([0, 1, 2])}, "labels .* several answers for each example"),
+        (GROUPS, {"labels": np.array([[0, 0.5]] * 3)}, "a relevance, as whole numbers"),
+        (GROUPS, {"predictions": {"challenger": np.ones((3, 3))}}, r"numbers of shape \[n, 2\]"),
+        (GROUPS, {"predictions": {"challenger": np.full((3, 2), np.nan)}}, "finite float32"),
+        (TOKENS, {"labels": np.full((3, 2), -1)}, "labels .* numbers below 0 only; expected a token from 0"),
+        (TOKENS, {"predictions": {"challenger": np.ones((3, 2))}}, r"of shape \[n, 2, 2\]"),
+        (TOKENS, {"predictions": {"challenger": np.ones((3, 2, 2))}}, r"\[1, 1, 1, 1\] in row 0 "),
         (GOOD, {"weights": np.ones(2)}, r"weights .* received shape \[2\]"),
         (GOOD, {"weights": np.array([1, -1, 1])}, "weights .* in row 1 .* numbers from 0 on"),
         (GOOD, {"weights": np.array([1, np.nan, 1])}, "weights .* in row 1"),

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.feature_types import Label, TokenLabel
 from pipeline.retraining import cycle, holdout, records, stages
 from pipeline.retraining.decision import decide, reuses, scored
 from pipeline.retraining.job import Job
@@ -116,6 +116,16 @@ def test_a_class_is_known_by_its_name_whatever_its_number():
 def test_of_many_classes_it_is_each_ones_share():
     label = Label(name="y", classes=("a", "b", "c"), task="multiclass")
     np.testing.assert_allclose(prior_of(counted(("c", 5), ("a", 3), ("b", 2)), label), [0.3, 0.2, 0.5])
+
+
+def test_of_items_it_is_each_ones_share_and_none_is_0():
+    label = Label(name="y", classes=("a", "b", "c", "d"), task="retrieval")
+    np.testing.assert_allclose(prior_of(counted(("c", 6), ("a", 2)), label), [0.2, 0.1, 0.6, 0.1])
+
+
+def test_groups_and_tokens_have_none():
+    assert prior_of(counted(("0", 5), ("1", 5)), Label(name="y", task="ranking", group_length=3)) is None
+    assert prior_of(counted(), TokenLabel(name="t", parts=("tokens", "segments"), length=8)) is None
 
 
 def test_of_numbers_it_is_the_mean():

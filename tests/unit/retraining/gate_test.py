@@ -122,6 +122,15 @@ def test_several_answers_flip_one_by_one_and_move_each_in_its_unit():
     assert (found.flipped, found.moved) == (0, pytest.approx(0.1))
 
 
+@pytest.mark.parametrize(
+    ("task", "shape"), [("retrieval", (2, 3)), ("ranking", (6,)), ("next_token", (1, 3, 2))]
+)
+def test_scores_and_log_probabilities_are_values_in_one_unit_and_no_classes(task, shape):
+    exact = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).reshape(shape)
+    found = compare_precisions(-exact, exact, policy="", task=task)
+    assert (found.flipped, found.moved) == (0, pytest.approx(np.sqrt(np.mean(4 * exact**2)) / np.std(exact)))
+
+
 def test_each_failed_comparison_is_a_sentence():
     flipping = Flips(policy="mixed_bfloat16", rows=1000, flipped=20, rate=0.02, moved=0.3)
     skewed = dataclasses.replace(
