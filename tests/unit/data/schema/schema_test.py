@@ -196,6 +196,12 @@ def test_a_feature_with_a_default_may_be_added_and_a_changed_one_may_not():
         "feature 'x' has offset 0.0, not 7"
     ]
     assert "classes" in schema_lib.incompatibilities(new(Label(name="y", classes=("b", "a"))), old)[0]
+    two, three = (
+        new(Label(name="y", classes=names, task="retrieval")) for names in (("a", "b"), ("b", "c", "d"))
+    )
+    assert schema_lib.incompatibilities(two, three) == [
+        "label 'y' has other items, or in another order: 2 are new, 1 are gone"
+    ]
 
 
 @pytest.mark.parametrize(("number", "offset"), [("int64", 1.0), ("float32", math.inf)])
