@@ -19,10 +19,9 @@ class SeenRows:
     def __init__(self) -> None:
         self._hashes: set[int] = set()
         self.compared = 0
-        self._rows: collections.Counter[str] = collections.Counter()  # that were compared, by file
-        self._again: collections.Counter[str] = (
-            collections.Counter()
-        )  # of these, the rows that were seen before
+        # By file: how many rows were compared, and how many of these were seen before.
+        self._rows: collections.Counter[str] = collections.Counter()
+        self._again: collections.Counter[str] = collections.Counter()
 
     @property
     def repeated(self) -> int:

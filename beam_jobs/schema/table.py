@@ -68,10 +68,8 @@ def propose(
     profiles = _with_values(profiles, missing=missing, not_missing=not_missing)
     profiles = _with_dates(profiles, date_format=date_format, first_year=first_year)
     profiles = _with_lists(profiles, list_delimiter)
-    every, profiles = (
-        profiles,
-        [with_numbers_alone(each) if each.name in numeric else each for each in profiles],
-    )
+    every = profiles
+    profiles = [with_numbers_alone(each) if each.name in numeric else each for each in every]
     if both := [name for name in names if name in ignore]:
         raise InputError(
             f"--ignore={both[0]}",

@@ -340,16 +340,20 @@ def copies(input_splits: Iterable[InputSplit]) -> dict[str, str]:
         if len(each.paths) == len(each.stamps) == 1 and each.bytes:
             sizes[each.paths[0]] += each.bytes
             names.setdefault(each.paths[0], each.file_names[0])
-    of_size, of_head, of_content = ({}, {}, {})
-    for path, size in sizes.items():
-        of_size.setdefault(size, []).append(path)
-    for size, alike in of_size.items():
-        for path in alike if len(alike) > 1 else ():
-            of_head.setdefault((size, read_bytes(path, size=_HEAD_BYTES)), []).append(path)
-    for alike in of_head.values():
-        for path in alike if len(alike) > 1 else ():
-            of_content.setdefault(_digest(path), []).append(path)
-    return {names[path]: names[first] for first, *others in of_content.values() for path in others}
+    alike = _grouped([[*sizes]], sizes.__getitem__)
+    alike = _grouped(alike, lambda path: read_bytes(path, size=_HEAD_BYTES))
+    return {names[path]: names[first] for first, *others in _grouped(alike, _digest) for path in others}
+
+
+def _grouped(groups: Iterable[Sequence[str]], key: Callable[[str], object]) -> list[list[str]]:
+    """Parts each group into those of an equal key, and leaves out what is alone."""
+    found: list[list[str]] = []
+    for group in groups:
+        parts: dict[object, list[str]] = {}
+        for path in group:
+            parts.setdefault(key(path), []).append(path)
+        found += [part for part in parts.values() if len(part) > 1]
+    return found
 
 
 def _digest(path: str) -> bytes:
