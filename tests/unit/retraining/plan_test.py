@@ -266,10 +266,11 @@ def test_what_the_schema_does_not_have_is_named(keys, named):
         plan.check_features(parsed(**keys), SCHEMA)
 
 
-def test_a_task_without_metrics_of_the_gate_is_refused_with_what_to_do():
+def test_items_have_metrics_of_their_own():
     items = Schema(name="trips", features=(Label(name="item", task="retrieval", classes=("a", "b")),))
-    with pytest.raises(InputError, match=r"label 'item': received task retrieval; .*pipeline\.evaluate"):
-        plan.check_features(parsed(), items)
+    plan.check_features(parsed(gate__metric="recall_at_10"), items)
+    with pytest.raises(InputError, match=r"config.gate.metric: received 'auc'; .* task 'retrieval'"):
+        plan.check_features(parsed(gate__metric="auc"), items)
 
 
 def test_what_the_schema_has_may_be_named():
