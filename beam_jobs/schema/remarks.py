@@ -1,9 +1,14 @@
 """Says what a person should check of a proposed feature: values, missing ones, spellings, dates and lists."""
 
+import collections
+import itertools
+import json
 import re
 import shlex
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import numpy as np
 
 from beam_jobs.schema.datetimes import datetime_remarks, moments_of, mostly_dates
 from beam_jobs.schema.features import flag_of, leaving_out, needs_digits
@@ -88,6 +93,10 @@ def far_in(profile: ColumnProfile, feature: Feature) -> tuple[str, ...]:
     kept = same_values(profile.counts, profile.kept)
     return tuple(value for value in far_values(numbers, profile.counts) if value not in kept)
 
+
+_FEWEST_DAYS = 5
+_ROWS_OF_A_DAY = 5  # on average; fewer are dates of each row's own, such as birthdays
+_BEFORE_VALIDATION, _BEFORE_TEST = 0.8, 0.9  # shares of the rows, at least
 
 # Words for "no value", in lower case. They stay categories unless the user says otherwise.
 _FOR_NONE = frozenset(
@@ -201,10 +210,35 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         )
     if isinstance(feature, Datetime):
         yield from datetime_remarks(profile, feature)
+        yield from _later_remark(profile, feature)
     if isinstance(feature, Categories):
         yield from _list_remarks(profile, feature)
     elif isinstance(feature, Categorical) and profile.numbers is None:
         yield from _word_remarks(profile)
+
+
+def _later_remark(profile: ColumnProfile, feature: Datetime) -> Iterator[str]:
+    """Yields how to test on later days, where several days have many rows each."""
+    rows: collections.Counter[str] = collections.Counter()
+    for text, moment in moments_of(profile, feature).items():
+        rows[str(np.datetime64(int(moment), "us").astype("datetime64[D]"))] += profile.values[text]
+    days, total = sorted(rows), rows.total()
+    if len(days) < _FEWEST_DAYS or total < _ROWS_OF_A_DAY * len(days):
+        return
+    before = dict(zip(days, itertools.accumulate((rows[day] for day in days), initial=0), strict=False))
+    test = next((day for day in days if before[day] >= _BEFORE_TEST * total), days[-1])
+    earlier = days[1 : days.index(test)]
+    if not earlier:
+        return  # nearly all rows are of one day
+    validation = next((day for day in earlier if before[day] >= _BEFORE_VALIDATION * total), earlier[-1])
+    starts = {"validation": validation, "test": test}
+    split_by = json.dumps({"column": profile.name, "first": "train", "from": starts}, ensure_ascii=False)
+    yield (
+        f"'{profile.name}': {total:,} rows of {len(days):,} days. Rows of one day are in train and in test, "
+        "so a test says little of later days. If you predict for those, add to the schema "
+        f'"split_by": {split_by}, and compare with a model that does not see the date: '
+        f"{leaving_out(profile.name)}."
+    )
 
 
 def _list_remarks(profile: ColumnProfile, feature: Categories) -> Iterator[str]:

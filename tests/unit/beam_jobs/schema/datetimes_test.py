@@ -1,5 +1,6 @@
 """Which columns are taken as dates, how they are written, and what is said of them."""
 
+import json
 import re
 
 import pytest
@@ -10,6 +11,7 @@ from beam_jobs.schema.remarks import feature_remarks
 from beam_jobs.schema.table import propose
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Datetime
+from pipeline.data.schema.schema import Schema, split_by_from_json
 from tests.unit.beam_jobs.schema.profiles import profile
 
 
@@ -110,6 +112,23 @@ def test_a_few_dates_that_do_not_exist_are_told():
     column = profile(*(["2024-01-01"] * 199), "2023-02-29", name="when")
     remarks = list(feature_remarks(column, propose_feature(column)))
     assert remarks[1] == "'when': 1 rows are no such dates ('2023-02-29') and will be rejected."
+
+
+def test_days_of_many_rows_can_be_tested_on_the_last_ones():
+    column = profile(*(f"{day}.11.2026" for day in range(10, 20) for _ in range(6)), name="day")
+    remark = list(feature_remarks(column, propose_feature(column)))[-1]
+    assert remark.startswith("'day': 60 rows of 10 days. Rows of one day are in train and in test")
+    split_by = json.loads(re.search(r'"split_by": (.*}), and', remark)[1])
+    assert split_by == {
+        "column": "day",
+        "first": "train",
+        "from": {"validation": "2026-11-18", "test": "2026-11-19"},
+    }
+    Schema(name="s", features=(propose_feature(column),), split_by=split_by_from_json(split_by))
+    one_day = profile(*["10.11.2026"] * 200, *(f"{day}.11.2026" for day in range(11, 15)), name="day")
+    birthdays = profile(*(f"{day}.11.2026" for day in range(10, 20) for _ in range(4)), name="day")
+    for other in (one_day, birthdays):
+        assert "rows of" not in "".join(feature_remarks(other, propose_feature(other)))
 
 
 def test_dates_that_all_differ_are_no_id():
