@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 import statistics
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 import PIL.Image
 from apache_beam.io.filesystems import FileSystems
@@ -376,11 +376,18 @@ def _image(seen: collections.Counter[_Header]) -> Image:
         encoding=next(iter(encodings)) if len(encodings) == 1 else "any",
         evidence={
             "looked_at": sum(seen.values()),
-            "sizes": [_sides(*size) for size in sorted(sizes)[:5]],
+            "sizes": [_sides(*size) for size in _range_of(sizes)],
             "formats": _counted(header.format for header in seen.elements()),
             "modes": _counted(header.mode for header in seen.elements()),
         },
     )
+
+
+def _range_of(sizes: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Up to five sizes, from the smallest to the largest."""
+    ordered = sorted(sizes, key=lambda size: (math.prod(size), size))
+    places = {round(part * (len(ordered) - 1) / 4) for part in range(5)} if ordered else set()
+    return [ordered[place] for place in sorted(places)]
 
 
 def _channels(modes: set[str]) -> int:

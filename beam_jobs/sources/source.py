@@ -249,7 +249,7 @@ def format_doubts(doubts: Mapping[str, int], doubtful: Sequence[Rejection]) -> I
         if first:
             yield (
                 f"{first.source} line {first.row:,}: {reason} ({count:,} such rows). "
-                f"{_DOUBTS.get(reason, '')}It begins {_quoted(first.raw)}."
+                f"{_DOUBTS.get(reason, '')}{f'It begins {_quoted(first.raw)}.' if first.raw else ''}".strip()
             )
 
 

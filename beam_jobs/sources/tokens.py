@@ -133,6 +133,7 @@ def _cut_at(window: bytes) -> int:
 # --- Rows of tokens.
 
 
+NO_TEXT = "no text, so no document"
 TOKENS_COLUMN = "tokens"
 SEGMENTS_COLUMN = SEGMENTS
 _ROWS_IN_PACK = 64
@@ -165,8 +166,9 @@ class TokenRows:
             # The doubtful rows are among those that are reported.
             reported = tuple(raw.reported(rejected))
             left_out = tuple(row for row in reported if not row.is_kept)
+            doubtful = (*raw.doubtful, *_without_text(raw, texts, rejected))
             for rows in self._raw_rows(input_split, _Waiting(), rejected=left_out):
-                yield dataclasses.replace(rows, doubtful=raw.doubtful)
+                yield dataclasses.replace(rows, doubtful=doubtful)
             places = iter(_places(raw, texts))
             for tokens, is_last in self._encoded(texts):
                 if not waiting.is_open:
@@ -210,6 +212,8 @@ class TokenRows:
         problems = Problems()
         cells = raw.column(self.column)
         texts = decode(cells, problems)
+        if self.column not in raw.columns.schema.names:  # no row of this batch names it
+            problems.add(range(len(cells)), f"no '{self.column}', which holds the text (--text_column)")
         rejected = []
         for row, reason in problems.items():
             origin, value = raw.origin(row), excerpt(cells[row].as_py())
@@ -268,9 +272,24 @@ def remarks_of(source: Source) -> Sequence[str]:
     return source.tokenizer.remarks if isinstance(source, TokenRows) else ()
 
 
+def _without_text(raw: RawRows, texts: pa.StringArray, rejected: Sequence[Rejection]) -> Iterator[Rejection]:
+    """Yields the rows that give no document: their text is missing or empty."""
+    if raw.numbers is None:
+        return
+    wrong = {(each.source, each.row) for each in rejected}
+    for row in np.flatnonzero(_sizes(texts) == 0).tolist():
+        origin = raw.origin(row)
+        if (origin.file, origin.row) not in wrong:
+            yield Rejection(source=origin.file, row=origin.row, reason=NO_TEXT, is_kept=True)
+
+
+def _sizes(texts: pa.StringArray) -> np.ndarray:
+    return pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+
+
 def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
     """Yields file and row of each text that has characters; 0 where a file is one row."""
-    there = np.flatnonzero(pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False))
+    there = np.flatnonzero(_sizes(texts))
     files = np.zeros(len(texts), np.int64) if raw.files is None else raw.files
     numbers = np.zeros(len(texts), np.int64) if raw.numbers is None else raw.numbers
     return zip(files[there].tolist(), numbers[there].tolist(), strict=True)

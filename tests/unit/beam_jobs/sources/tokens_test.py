@@ -10,6 +10,7 @@ from absl.testing import flagsaver
 
 from beam_jobs.sources import flags as source_flags
 from beam_jobs.sources.files import parse_input
+from beam_jobs.sources.jsonl import JsonLines
 from beam_jobs.sources.text import TextFiles
 from beam_jobs.sources.tokens import Part, TokenRows, one_a_row, packed, text_runs
 from pipeline.base.errors import InputError
@@ -111,6 +112,18 @@ def test_a_note_that_cannot_be_is_refused(given, wrong):
     [name] = wrong
     with pytest.raises(InputError, match=f"raw_files, field '{name}'"):
         given(remembered=wrong)
+
+
+def test_a_row_of_json_without_text_is_told_and_a_file_without_it_is_rejected(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"text": null}\n{"title": "x"}\n{"text": ""}\n')
+    (tmp_path / "b.jsonl").write_text('{"body": "two"}\n{"body": "three"}\n')
+    source = TokenRows(source=JsonLines(), tokenizer=ByteTokenizer(), column="text", length=8)
+    splits = source.input_splits([parse_input(str(tmp_path / "*.jsonl"))])
+    batches = [raw for split in splits for raw in source.read(split)]
+    told = [(row.row, row.reason) for raw in batches for row in raw.doubtful]
+    assert told == [(row, "no text, so no document") for row in (2, 3, 4)]
+    rejected = [(row.row, row.reason) for raw in batches for row in raw.rejected]
+    assert rejected == [(row, "no 'text', which holds the text (--text_column)") for row in (1, 2)]
 
 
 def test_an_encoding_is_refused_for_text_files(given):

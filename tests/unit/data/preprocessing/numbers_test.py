@@ -11,7 +11,9 @@ from pipeline.data.preprocessing.numbers import (
     bounded,
     standardized,
     standardized_quantiles,
+    texts_of,
 )
+from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import Numeric
 
 
@@ -151,3 +153,11 @@ def test_what_a_model_gets_is_bounded_and_the_rest_stays_as_it_is(ugly: list[flo
 
 def test_no_numbers_are_bounded():
     assert bounded(tf.zeros([0, 3])).shape == (0, 3)
+
+
+def test_a_stored_number_is_spelled_shortly_and_is_read_as_itself():
+    price = Numeric(name="price", clean=Clean(decimal=","))
+    numbers = np.float32([3.8, 0.1, 1e-7, 16777216, np.nan])
+    assert texts_of(price, numbers) == ["3,8", "0,1", "0,0000001", "16777216", ""]
+    drawn = np.random.default_rng(0).normal(scale=1e3, size=10_000).astype(np.float32)
+    assert (np.array(texts_of(Numeric(name="x"), drawn), np.float64).astype(np.float32) == drawn).all()
