@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from beam_jobs.inference import tables
-from beam_jobs.inference.job import Prediction, open_export
+from beam_jobs.inference.job import Prediction, counts, open_export
 from beam_jobs.launch import runners
 from beam_jobs.launch.outcome import warnings_of
 from beam_jobs.launch.run import Run, run_job
@@ -104,10 +104,7 @@ def main(argv: Sequence[str]) -> None:
             print(f"warning    --keys: no row that was predicted has a value in '{printable(key)}'")
         for warning in (*remarks_of(source), *warnings_of(document)):
             print(printable(warning))
-        print(
-            f"{document['rows_read']:,} rows read, {document['rows_predicted']:,} predicted, "
-            f"{document['rows_rejected']:,} rejected\npredictions {output}"
-        )
+        print(f"{counts(document)}\npredictions {output}")
         if _JSON.value:
             files.write_json(_JSON.value, document)
 

@@ -33,6 +33,7 @@ class Published:
 
 def conversion(command: str, run: Run, plan: Plan, outcome: Outcome) -> dict[str, object]:
     """What differs from run to run, and so is not in the manifest. The training report shows it."""
+    given, what = outcome.given
     return {
         "command": command,
         "started": run.started.isoformat(timespec="seconds"),
@@ -41,8 +42,8 @@ def conversion(command: str, run: Run, plan: Plan, outcome: Outcome) -> dict[str
         "seconds": round(run.seconds, 3),
         "versions": {"python": platform.python_version(), **_versions()},
         "inputs": _inputs(plan),
-        "rows_read": outcome.rows_read,
-        "rows_rejected": outcome.rejected.rows,
+        f"{what}_read": given,
+        f"{what}_rejected": outcome.rejected.rows,
         "rejected_reasons": outcome.rejected.reasons,
         **outcome.notes,
         **({"texts": outcome.counts} if outcome.counts else {}),

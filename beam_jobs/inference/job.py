@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import apache_beam as beam
@@ -140,19 +140,36 @@ def publish_predictions(
     for file in outcome.files:
         destination.move(file.path, file.file_name)
     source.save_rejections(outcome.rejected, destination.directory / claims.REJECTED_OF_PREDICTIONS)
-    document = _description(outcome, model_digest, keys)
+    document = description(outcome, model_digest, keys)
     destination.commit(claims.PREDICTIONS, json.dumps(document, indent=2) + "\n")
     return document
 
 
-def _description(outcome: Outcome, model_digest: str, keys: Sequence[str]) -> dict[str, object]:
+def counts(document: Mapping) -> str:
+    """Formats what was read and predicted: of packed text documents, and the rows that hold them."""
+    predicted = f"{document['rows_predicted']:,}"
+    if "documents_read" not in document:
+        return (
+            f"{document['rows_read']:,} rows read, {predicted} predicted, "
+            f"{document['rows_rejected']:,} rejected"
+        )
+    return (
+        f"{document['documents_read']:,} documents read, {document['documents_predicted']:,} predicted in "
+        f"{predicted} rows, {document['documents_rejected']:,} rejected"
+    )
+
+
+def description(outcome: Outcome, model_digest: str, keys: Sequence[str]) -> dict[str, object]:
+    """The content of `_predictions.json`. Documents of packed text are read and rejected, not its rows."""
+    given, what = outcome.given
     with_values = {key for file in outcome.files for key in file.keys_with_values}
     return {
         "format": FORMAT,
         "model_digest": model_digest,
-        "rows_read": outcome.rows_read,
+        f"{what}_read": given,
+        **({"documents_predicted": outcome.documents} if outcome.documents is not None else {}),
         "rows_predicted": outcome.rows_written,
-        "rows_rejected": outcome.rejected.rows,
+        f"{what}_rejected": outcome.rejected.rows,
         "rejected_reasons": outcome.rejected.reasons,
         **outcome.notes,
         "keys_without_values": [key for key in keys if key not in with_values],

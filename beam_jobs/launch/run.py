@@ -22,7 +22,7 @@ from beam_jobs.launch import runners
 from beam_jobs.launch.outcome import Outcome, Outputs, WrittenFile
 from beam_jobs.launch.output import Destination
 from beam_jobs.sources import byte_streams, files, source
-from beam_jobs.sources.source import InputSplit, Rejected
+from beam_jobs.sources.source import InputSplit, Rejected, Source
 from pipeline.base import files as files_lib
 from pipeline.base.errors import printable
 from pipeline.base.progress import Bar
@@ -173,6 +173,7 @@ class Job(Protocol[Published]):
     """The parts in which `convert` and `predict` differ."""
 
     run: Run
+    source: Source
     input_splits: Sequence[InputSplit]  # input splits of the whole input
     doing: str  # what the progress bar says
     file_type: type[WrittenFile]  # type of the files that the workers write
@@ -213,6 +214,7 @@ def run_job(job: Job[Published], *, output: str) -> Published:
             found.rejected,
             rows_read=given,
             what=what,
+            has_encoding=source.takes_encoding(job.source),
             limit=run.max_rejected_fraction,
             unlabelled_limit=run.max_unlabelled_fraction,
         )

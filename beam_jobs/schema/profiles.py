@@ -18,7 +18,15 @@ from beam_jobs.cells.text import NOT_UTF_8, Problems
 from beam_jobs.cells.typed import to_text
 from beam_jobs.schema.repeated import SeenRows, copy_remarks
 from beam_jobs.sources import columns as columns_lib
-from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, check_readable, format_doubts
+from beam_jobs.sources.source import (
+    InputSplit,
+    RawRows,
+    Rejection,
+    Source,
+    check_readable,
+    format_doubts,
+    takes_encoding,
+)
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.times import FIRST_YEAR
 from pipeline.data.statistics.sentinels import are_sentinels
@@ -456,7 +464,13 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
     wrong, undecodable = reasons.total(), _misread(columns)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
     [(worst, _)] = wrong_by_file.most_common(1)
-    check_readable(reasons, rows=rows + wrong, path=worst, further_lines=further_lines)
+    check_readable(
+        reasons,
+        rows=rows + wrong,
+        path=worst,
+        further_lines=further_lines,
+        has_encoding=takes_encoding(source),
+    )
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
     remarks += format_doubts(collections.Counter(row.reason for row in doubtful), doubtful)
     remarks += columns_lib.header_remarks(columns)

@@ -30,6 +30,7 @@ from beam_jobs.sources.source import (
     Source,
     likely_cause,
     read_split,
+    takes_encoding,
 )
 from beam_jobs.sources.tokens import SEGMENTS_COLUMN, TOKENS_COLUMN, TokenRows
 from pipeline.base.errors import InputError, printable, shortage
@@ -344,7 +345,8 @@ def _unreadable_texts(
     where = first.source if first.row is None else f"{first.source} row {first.row:,}"
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in found.reasons.items())
     told = f"{len(rejected):,} of {rows:,} texts cannot be read, and convert rejects them ({reasons}). "
-    told += f"The first is {where}: '{printable(first.raw[:60])}'. {likely_cause(found.reasons, rows=0)}"
+    told += f"The first is {where}: '{printable(first.raw[:60])}'. "
+    told += likely_cause(found.reasons, rows=0, has_encoding=takes_encoding(source))
     return [told.strip()], looked_at
 
 

@@ -144,9 +144,10 @@ def check_rejection_limit(
     unlabelled_limit: float = 0.0,
     examples: int = 5,
     what: str = "rows",
+    has_encoding: bool = False,
 ) -> None:
     """Raises InputError, with counts and examples, if more than `limit` of the rows were rejected; `what` is
-    the word for them.
+    the word for them, and `has_encoding` is that of their source.
 
     A row of several lines counts once for each line: it may have swallowed other rows. Rows without a label
     do not count, as long as they are at most `unlabelled_limit` of the rows.
@@ -163,7 +164,7 @@ def check_rejection_limit(
     of_lines = f", which count as {rejected.rows + further:,}" if further else ""
     by_lines = "; a row counts once for each line that it takes, without a label once" if further else ""
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
-    cause = likely_cause(rejected.reasons, rows=wrong if further else rows_read)
+    cause = likely_cause(rejected.reasons, rows=wrong if further else rows_read, has_encoding=has_encoding)
     first = "; ".join(map(_format, _first_of_each(rejected.listed)[:examples]))
     flag = f"--max_rejected_fraction={share_needed(wrong + further, rows_read + further):g}"
     if rejected.unlabelled:
@@ -422,17 +423,25 @@ _CAUSES = {
     " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are text "
     "(--quote=none) or are not closed, the first row is no header (--header=no), or --column_names names too "
     "few or too many.",
-    NOT_UTF_8: "Likely the file has another encoding: give --encoding, such as latin-1, for CSV; make other "
-    "text UTF-8 with `iconv -f latin1 -t utf-8 FILE > NEW`.",
+    NOT_UTF_8: "Likely the file has another encoding: make it UTF-8 with "
+    "`iconv -f latin1 -t utf-8 FILE > NEW`.",
     "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), objects on "
     "more than one line (jq -c . FILE), lines that end in commas (sed 's/,[[:space:]]*$//' FILE), another "
     "format (--format), or in another encoding than UTF-8.",
 }
 
 
-def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
+_CAUSES_WITH_ENCODING = _CAUSES | {NOT_UTF_8: _OTHER_ENCODING}
+
+
+def takes_encoding(source: Source) -> bool:
+    """Returns whether --encoding tells `source`, or the one it makes tokens of, how its text is written."""
+    return hasattr(getattr(source, "source", source), "encoding")
+
+
+def likely_cause(reasons: Mapping[str, int], *, rows: int, has_encoding: bool = False) -> str:
     """Returns a sentence and a blank where more than 5% of `rows` were rejected for `reasons`, else ""."""
-    for words, cause in _CAUSES.items():
+    for words, cause in (_CAUSES_WITH_ENCODING if has_encoding else _CAUSES).items():
         if sum(count for reason, count in reasons.items() if words in reason) > MOST_WRONG * rows:
             return f"{cause} "
     return ""
@@ -446,7 +455,9 @@ def cause_of_names(names: Iterable[str], *, otherwise: str) -> str:
     return _OTHER_DELIMITER if len(names) == 1 and _BETWEEN_CELLS.search(names[0]) else otherwise
 
 
-def check_readable(reasons: Mapping[str, int], *, rows: int, path: str, further_lines: int = 0) -> None:
+def check_readable(
+    reasons: Mapping[str, int], *, rows: int, path: str, further_lines: int = 0, has_encoding: bool = False
+) -> None:
     """Raises InputError if more than 5% of `rows` cannot be read; `reasons` counts these by reason.
 
     A row of several lines counts once for each line; `further_lines` is the number of lines beyond the first.
@@ -454,6 +465,7 @@ def check_readable(reasons: Mapping[str, int], *, rows: int, path: str, further_
     wrong, all_lines = sum(reasons.values()) + further_lines, rows + further_lines
     if wrong <= MOST_WRONG * all_lines:
         return
+    cause = likely_cause(reasons, rows=0 if further_lines else rows, has_encoding=has_encoding)
     counted = ", ".join(
         f"{reasons[reason]:,} × {reason}" for reason in sorted(reasons, key=reasons.get)[:-4:-1]
     )
@@ -462,5 +474,5 @@ def check_readable(reasons: Mapping[str, int], *, rows: int, path: str, further_
         received=f"{wrong:,} of {all_lines:,} {'lines' if further_lines else 'rows'} that cannot be read "
         f"({counted})",
         expected=f"at most {MOST_WRONG:.0%} of them",
-        action=likely_cause(reasons, rows=0 if further_lines else rows).strip() or "Correct the file.",
+        action=cause.strip() or "Correct the file.",
     )

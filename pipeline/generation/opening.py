@@ -60,7 +60,7 @@ def open_language_model(
         model, schema, described = run.model, run.schema, run.choice
     label = _token_label(schema, model, directory)
     return LanguageModel(
-        model=model, label=label, tokenizer=_tokenizer(tokenizer, schema, label), described=described
+        model=model, label=label, tokenizer=tokenizer_of(tokenizer, schema, label), described=described
     )
 
 
@@ -91,13 +91,16 @@ def _token_label(schema: Schema, model: keras.Model, directory: pathlib.Path) ->
     )
 
 
-def _tokenizer(name: str, schema: Schema, label: TokenLabel) -> Tokenizer:
+def tokenizer_of(name: str, schema: Schema, label: TokenLabel) -> Tokenizer:
+    """Opens the tokenizer of `label`; raises InputError where `name` is empty and bytes are not it."""
     if not name and label.tokenizer != BYTES:
         raise InputError(
             "--tokenizer",
             received="none",
             expected=f"the tokenizer of the model's tokens: {label.tokenizer or 'the schema does not say'}",
-            action="Give the file that convert was given, or bytes.",
+            action="Give the file that convert was given."
+            if label.tokenizer
+            else "Give the file that convert was given, or bytes.",
         )
     tokenizer = open_tokenizer(name or BYTES)
     require_same(tokenizer, schema[label.name])

@@ -58,22 +58,23 @@ def _manifest(inputs: ReportInputs) -> list[object]:
         return []
     is_grouped = bool(inputs.schema and inputs.schema.group)
     raw_bytes = sum(source.get("bytes", 0) for source in conversion.get("inputs") or ())
-    rejected = formats.percent(manifest.rows_rejected / max(1, manifest.rows_read))
+    given, what = inputs.given
+    rejected = formats.percent(manifest.rows_rejected / max(1, given))
     facts = {
         "dataset": f"{manifest.name} {manifest.version}",
-        "rows read": formats.count(manifest.rows_read),
+        f"{what} read": formats.count(given),
         "rows written": formats.count(manifest.rows_read - manifest.rows_rejected),
         "groups of rows": formats.count(manifest.rows_written) if is_grouped else None,
-        "rows rejected": f"{formats.count(manifest.rows_rejected)} ({rejected})",
+        f"{what} rejected": f"{formats.count(manifest.rows_rejected)} ({rejected})",
         "raw size": formats.size(raw_bytes) if raw_bytes else None,
         "converted in": _conversion_time(conversion),
     }
     rows = []
     for split in in_order(manifest.splits):
-        shards, records = manifest.splits[split], manifest.records(split)
-        share = formats.percent(records / max(1, manifest.rows_written))
+        shards, number = manifest.splits[split], manifest.rows(split)
+        share = formats.percent(number / max(1, manifest.rows_written))
         size = formats.size(sum(shard.bytes for shard in shards))
-        rows.append([split, formats.count(records), share, f"{len(shards):,}", size])
+        rows.append([split, formats.count(number), share, f"{len(shards):,}", size])
     header = ["split", "groups" if is_grouped else "rows", "share", "shards", "size"]
     splits = Table(title="Splits", header=header, rows=rows, numbers=range(1, 5))
     return [Facts(items=facts), splits]
@@ -116,8 +117,9 @@ def _rejections(inputs: ReportInputs) -> list[object]:
         [reason, formats.count(n), join(*map(_rejected_row, examples[reason][:_EXAMPLES_A_REASON]))]
         for reason, n in ordered[:_MAX_REASONS]
     ]
-    header = ["reason", "rows", "for example"]
-    table = Table(title="Rejected rows", header=header, rows=rows, numbers={1})
+    _, what = inputs.given
+    header = ["reason", what, "for example"]
+    table = Table(title=f"Rejected {what}", header=header, rows=rows, numbers={1})
     return [table, *_more(len(ordered) - _MAX_REASONS, "reasons")]
 
 

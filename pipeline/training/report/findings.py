@@ -210,9 +210,10 @@ def _data(inputs: ReportInputs) -> Iterator[Finding]:
             advice="They are listed below: restore the files before the next run.",
         )
     manifest = inputs.manifest
-    if manifest is not None and manifest.rows_rejected > _REJECTED_LIMIT * manifest.rows_read:
-        share = formats.percent(manifest.rows_rejected / manifest.rows_read)
-        yield Finding(text=f"{share} of the rows were rejected.", advice="The reasons stand below.")
+    given, what = inputs.given
+    if manifest is not None and manifest.rows_rejected > _REJECTED_LIMIT * given:
+        share = formats.percent(manifest.rows_rejected / given)
+        yield Finding(text=f"{share} of the {what} were rejected.", advice="The reasons stand below.")
     if inputs.statistics:
         split = inputs.statistics.get(TRAIN) or next(iter(inputs.statistics.values()))
         features = split.features.values()

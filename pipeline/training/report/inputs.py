@@ -34,12 +34,22 @@ class ReportInputs:
     baselines: Mapping  # what simple models answer on the same split
     worst: tuple[Mapping, ...]  # the pictures with the largest losses on it
     damaged: Mapping  # records that the run left out
-    conversion: Mapping
+    conversion: Mapping  # empty where several datasets were read
+    documents: int | None  # in rows of packed text; None where rows hold none, or it is not known
     rejected: tuple[Mapping, ...]
     manifest: Manifest | None
     schema: Schema | None
     statistics: Statistics
     problems: tuple[str, ...]  # reasons why parts of the dataset could not be read
+
+    @property
+    def given(self) -> tuple[int, str]:
+        """How many rows were given, and the word for them, as `convert` counts: documents of packed text."""
+        if self.manifest is None:
+            return 0, "rows"
+        if self.documents is None:
+            return self.manifest.rows_read, "rows"
+        return self.documents + self.manifest.rows_rejected, "documents"
 
 
 def read_inputs(workdir: pathlib.Path) -> ReportInputs:
@@ -48,6 +58,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
     run = _read_object(files.run)
     first, *others = directories = _directories(run, otherwise=workdir / "no-dataset")
     problems: list[str] = []
+    conversions = [_attempt(records.read_conversion, [each], problems) or {} for each in directories]
     return ReportInputs(
         workdir=workdir,
         run=run,
@@ -57,7 +68,8 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         baselines=_read_object(files.baselines),
         worst=tuple(_read_object(files.worst).get("pictures", ())),
         damaged=_read_object(files.damaged),
-        conversion={} if others else _attempt(records.read_conversion, [first], problems) or {},
+        conversion={} if others else conversions[0],
+        documents=_documents(conversions),
         rejected=tuple(itertools.islice(_rejected(directories), _MAX_REJECTED_READ)),
         manifest=_attempt(window.load_manifest, [directories], problems),
         schema=_attempt(schema_lib.load, [first / schema_lib.FILE_NAME, files.schema], problems),
@@ -80,6 +92,14 @@ def _directories(run: Mapping, *, otherwise: pathlib.Path) -> list[pathlib.Path]
     """Returns the directories of the datasets that `--dataset` named, at least one."""
     spans = [span.get("directory") for span in run.get("spans") or ()]
     return [pathlib.Path(each or otherwise) for each in spans or [run.get("dataset")]]
+
+
+def _documents(conversions: Sequence[Mapping]) -> int | None:
+    """Sums the documents of all datasets; None where one does not tell them."""
+    texts = [conversion.get("texts") for conversion in conversions]
+    if not all(texts):
+        return None
+    return sum(counts.get("documents", 0) for splits in texts for counts in splits.values())
 
 
 def _rejected(directories: Sequence[pathlib.Path]) -> Iterator[Mapping]:

@@ -1,16 +1,20 @@
 """Text that is continued from a cache is that of whole rows, at the same work for each token."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from models.transformer import transformer
+from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.tokenizers import ByteTokenizer
 from pipeline.data.schema.feature_types import TokenLabel
+from pipeline.data.schema.schema import Schema
 from pipeline.generation import texts
 from pipeline.generation.decoding import Cached, Recomputed, continue_prompts, decoding_of
-from pipeline.generation.opening import LanguageModel
+from pipeline.generation.opening import LanguageModel, tokenizer_of
 from pipeline.generation.sampling import Sampling
 from pipeline.training.engine.measures import flops_of
 
@@ -123,3 +127,18 @@ def test_a_text_ends_at_a_stop_text_or_with_its_document(model, monkeypatch, sto
     monkeypatch.setattr(texts, "decoding_of", lambda model, label: Fixed("für\n\nNO"))
     [found] = texts.continue_texts(opened, ["Ab"], most=20, sampling=GREEDY, stops=stops)
     assert (found.text, found.tokens, found.ended) == (text, tokens, ended)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "action"),
+    [
+        ("tokenizer.json", "Give the file that convert was given."),
+        ("", "Give the file that convert was given, or bytes."),  # of an old schema
+    ],
+)
+def test_bytes_are_not_offered_where_they_would_be_refused(tokenizer: str, action: str):
+    with pytest.raises(InputError) as refused:
+        tokenizer_of(
+            "", Schema(name="texts", features=(LABEL,)), dataclasses.replace(LABEL, tokenizer=tokenizer)
+        )
+    assert refused.value.action == action

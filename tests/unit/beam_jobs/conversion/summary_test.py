@@ -15,6 +15,7 @@ from beam_jobs.schema.proposal import propose_from
 from beam_jobs.sources.source import Input
 from beam_jobs.sources.text import TextFiles
 from beam_jobs.sources.tokens import TokenRows
+from pipeline.data.dataset import records
 from pipeline.data.preprocessing.tokenizers import ByteTokenizer
 
 
@@ -67,6 +68,8 @@ def test_a_limit_on_rejected_texts_counts_documents(tmp_path: pathlib.Path):
     )
     found = summary.text(convert(conversion, output=str(tmp_path / "out")))
     assert "42 documents read, 40 written in 2 rows, 2 rejected" in found
+    kept = records.read_conversion(tmp_path / "out")
+    assert (kept["documents_read"], kept["documents_rejected"], "rows_read" in kept) == (42, 2, False)
 
 
 def test_where_leaks_are_counted_is_said_if_they_were_not():

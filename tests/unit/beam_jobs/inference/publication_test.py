@@ -5,14 +5,25 @@ import dataclasses
 import pytest
 
 from beam_jobs.inference import job
-from beam_jobs.launch.outcome import Outcome, WrittenFile
+from beam_jobs.inference.tables import PredictionsFile
+from beam_jobs.launch.outcome import Outcome
 from beam_jobs.sources.source import Rejected
 from pipeline.base.errors import InputError
 
-FILES = tuple(WrittenFile(path="", file_name=name, rows=2, bytes=1, sha256="") for name in ("a", "b"))
+FILES = tuple(
+    PredictionsFile(path="", file_name=name, rows=2, bytes=1, sha256="", keys_with_values=())
+    for name in ("a", "b")
+)
 WHOLE = Outcome(
     rows_read=5, rejected=Rejected(reasons={"negative": 1}, listed=()), files=FILES, statistics={}
 )
+
+
+def test_documents_of_packed_text_are_counted_beside_their_rows():
+    noted = {"documents of predict": 3, "tokens of predict": 90}
+    of_text = job.description(dataclasses.replace(WHOLE, noted=noted), "digest", ())
+    assert job.counts(of_text) == "4 documents read, 3 predicted in 4 rows, 1 rejected"
+    assert job.counts(job.description(WHOLE, "digest", ())) == "5 rows read, 4 predicted, 1 rejected"
 
 
 def test_all_rows_predicted_or_rejected_are_fine():

@@ -15,7 +15,8 @@ from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFi
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run, run_job
 from beam_jobs.sources import files
-from beam_jobs.sources.source import Input, InputSplit, Rejected, Rejection
+from beam_jobs.sources.source import Input, InputSplit, Rejected, Rejection, Source
+from beam_jobs.sources.text import TextFiles
 from pipeline.base.cli import signals
 from pipeline.base.errors import InputError
 from pipeline.base.progress import Bar
@@ -46,6 +47,7 @@ class Numbers:
     numbers: tuple[int, ...]
     run: Run
     input_splits: Sequence[InputSplit] = ()
+    source: ClassVar[Source] = TextFiles()
     doing: ClassVar[str] = "counting"
     file_type: ClassVar[type[WrittenFile]] = WrittenFile
 

@@ -1,5 +1,6 @@
 """What all sources share: headers, rejected rows, likely causes, and what a schema remembers."""
 
+import dataclasses
 import pathlib
 
 import pytest
@@ -7,8 +8,19 @@ import pytest
 from beam_jobs.sources import flags as source_flags
 from beam_jobs.sources import source
 from beam_jobs.sources.columns import column_names, header_remarks
-from beam_jobs.sources.source import Rejected, Rejection, cause_of_names, check_readable, likely_cause
+from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.source import (
+    Rejected,
+    Rejection,
+    cause_of_names,
+    check_readable,
+    likely_cause,
+    takes_encoding,
+)
+from beam_jobs.sources.text import TextFiles
+from beam_jobs.sources.tokens import TokenRows
 from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.tokenizers import ByteTokenizer
 
 
 def test_columns_without_a_name_of_their_own_are_told_by_position():
@@ -35,7 +47,7 @@ def test_a_name_that_looks_like_a_position_is_not_mixed_up_with_one():
     [
         ("3 cells in place of 1", "--delimiter"),
         ("3 cells in place of 1", "--header=no"),
-        ("not UTF-8", "--encoding"),
+        ("not UTF-8", "iconv -f latin1"),
         ("not a JSON object (Expecting value)", "--format"),
     ],
 )
@@ -43,6 +55,14 @@ def test_the_flag_is_named(reason: str, flag: str):
     with pytest.raises(InputError, match=r"6 of 100 rows that cannot be read \(6 × ") as raised:
         check_readable({reason: 6}, rows=100, path="a.csv")
     assert flag in raised.value.action
+
+
+def test_the_encoding_is_a_flag_of_csv_alone():
+    of_csv = TokenRows(source=CsvFiles(), tokenizer=ByteTokenizer(), column="text", length=8)
+    of_text = dataclasses.replace(of_csv, source=TextFiles())
+    assert [takes_encoding(each) for each in (CsvFiles(), of_csv, of_text)] == [True, True, False]
+    told = [likely_cause({"not UTF-8": 6}, rows=100, has_encoding=each) for each in (True, False)]
+    assert [("--encoding" in cause, "iconv" in cause) for cause in told] == [(True, False), (False, True)]
 
 
 def test_few_such_rows_are_left_to_the_rows():

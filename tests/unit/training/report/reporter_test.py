@@ -1,5 +1,6 @@
 """The report that a run writes, and what it prints and records on the way."""
 
+import dataclasses
 import html.parser
 import io
 import json
@@ -14,6 +15,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from pipeline.base.errors import InputError, printable_output
+from pipeline.data.dataset import manifest, records
 from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.training.report.reporter import Progress, Summaries, describe, number, summary, write_report
 from tests.shared import terminal
@@ -74,6 +76,27 @@ def test_tells_metrics_data_speed_and_how_to_make_it_again(tmp_path):
     assert "python -m pipeline.train --config=pipeline/configs/adult_wide_deep.py" in page.text
     assert "tensorflow 2.21.0" in page.text
     assert page.open == []
+
+
+def test_packed_text_is_counted_in_documents_and_blocks_in_rows(tmp_path):
+    """100 documents were read, of which 97 fill the rows; a record holds thousands of rows."""
+    directory = examples.write_dataset(tmp_path / "data")
+    texts = {"train": {"documents": 87}, "test": {"documents": 10}}
+    conversion = records.dumps_conversion({**examples.conversion(), "texts": texts})
+    (directory / "conversion.json").write_text(conversion)
+    rows = manifest.load(directory)
+    splits = {
+        split: tuple(dataclasses.replace(shard, records=2) for shard in shards)
+        for split, shards in rows.splits.items()
+    }
+    blocks = dataclasses.replace(rows, layout="blocks", splits=splits)
+    (directory / "manifest.json").write_text(manifest.dumps(blocks))
+    examples.write_run(tmp_path / "run", directory, evaluation=None)
+    page = Page(write_report(tmp_path / "run"))
+    assert "documents read 100 rows written 29,304 documents rejected 3 (3.0 %)" in page.text
+    assert "3.0 % of the documents were rejected." in page.text
+    assert "Rejected documents reason documents for example" in page.text
+    assert "train 26,048 88.9 % 1" in page.text
 
 
 def test_what_examples_weigh_is_told_beside_the_plain_numbers(tmp_path):
