@@ -25,10 +25,10 @@ PARQUET_AVRO: Mapping[str, int | str] = {
     "parquet-testing/byte_array_decimal.parquet": 24,
     "parquet-testing/datapage_v2.snappy.parquet": 5,
     "parquet-testing/delta_byte_array.parquet": 1000,
-    "parquet-testing/list_columns.parquet": "lists of 1 to 3 values",
+    "parquet-testing/list_columns.parquet": 3,  # lists of any length are categories
     "parquet-testing/lz4_raw_compressed.parquet": 4,
     "parquet-testing/nation.dict-malformed.parquet": 25,
-    "parquet-testing/nested_lists.snappy.parquet": "lists of 4 to 6 values",
+    "parquet-testing/nested_lists.snappy.parquet": 3,
     "parquet-testing/nulls.snappy.parquet": "empty in 8 of 8 rows",
     "parquet-testing/single_nan.parquet": "empty in 1 of 1 rows",
     "tfio/userdata_spark.snappy.parquet": 100_004,
