@@ -76,7 +76,8 @@ def main(argv: Sequence[str]) -> None:
     flags_lib.check_local_files({"json": _JSON.value})
     dataset = window.open_window(_DATASET.value)
     selection.select(dataset, _SPLIT.value)
-    records.open_export(flags_lib.local_directory("model", _MODEL.value))
+    model = flags_lib.local_directory("model", _MODEL.value)
+    records.open_export(model)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
@@ -89,7 +90,7 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.training.report.results import confusion_table
 
     result = scoring.score(
-        flags_lib.local_directory("model", _MODEL.value),
+        model,
         dataset,
         split=_SPLIT.value,
         batch=_BATCH.value,

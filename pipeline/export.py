@@ -67,7 +67,8 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> None:
     del argv
     flags_lib.check_local_files({"json": _JSON.value})
-    existing(flags_lib.local_directory("workdir", _WORKDIR.value))
+    workdir = flags_lib.local_directory("workdir", _WORKDIR.value)
+    existing(workdir)
     output = flags_lib.local_directory("output", _OUTPUT.value)
     records.check_new(output)
     runtimes.require(_FORMAT.value, setting="--format")
@@ -79,9 +80,7 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.training.experiment import restore
 
     logging.set_verbosity(logging.WARNING)  # otherwise Keras logs its own saving
-    run = restore.restore_model(
-        flags_lib.local_directory("workdir", _WORKDIR.value), checkpoint=_CHECKPOINT.value
-    )
+    run = restore.restore_model(workdir, checkpoint=_CHECKPOINT.value)
     for each in run.damaged:
         print(f"warning    a checkpoint is damaged, so another one is taken: {each}")
     document = export.export_model(

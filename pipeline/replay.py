@@ -65,7 +65,8 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> None:
     del argv
     _check_flags()
-    existing(flags_lib.local_directory("workdir", _WORKDIR.value))
+    workdir = flags_lib.local_directory("workdir", _WORKDIR.value)
+    existing(workdir)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
@@ -74,11 +75,7 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.training.replay import render
     from pipeline.training.replay.replay import Replay
 
-    replay = Replay(
-        flags_lib.local_directory("workdir", _WORKDIR.value),
-        moved_to=_DATASET.value,
-        checkpoint=_CHECKPOINT.value,
-    )
+    replay = Replay(workdir, moved_to=_DATASET.value, checkpoint=_CHECKPOINT.value)
     schema = replay.stream.schema
     if _SPIKES.value:
         found = replay.spikes(examples=_EXAMPLES.value)

@@ -13,12 +13,12 @@ from beam_jobs.sources.byte_streams import ByteStream
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.csv_rows import Dialect
 from beam_jobs.sources.dialect import (
-    NAMES_OF_DELIMITERS,
     cat,
     delimiter_of,
     first_rows,
     for_iconv,
     has_header,
+    named_delimiter,
 )
 from beam_jobs.sources.source import Input
 from pipeline.base.errors import InputError
@@ -37,6 +37,23 @@ class _Form:
     names: frozenset[str]  # the cells of the first row
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Start:
+    """What the first 64 KiB of a file tell; they themselves are not kept, as there may be many files.
+
+    Attributes:
+      utf_16: its encoding, if it is one of UTF-16; else empty.
+      form: None where the first row is not looked at for names.
+      is_named: whether the first row looks like names; None where that is not asked.
+    """
+
+    utf_16: str
+    is_ascii: bool
+    is_utf_8: bool
+    form: _Form | None
+    is_named: bool | None
+
+
 def check_alike(source: CsvFiles, inputs: Sequence[Input], *, given: Mapping[str, object]) -> None:
     """Raises InputError where files differ in their delimiter or encoding, or share no column.
 
@@ -48,18 +65,27 @@ def check_alike(source: CsvFiles, inputs: Sequence[Input], *, given: Mapping[str
     paths = [file.path for one in inputs for file in files.list_files(one) if file.bytes]
     if len(paths) < 2:
         return
+    has_names = source.header == "yes" and not source.column_names
+    asks_for_names = source.header != "yes" and not source.column_names and "header" not in given
+
+    def start(path: str) -> _Start:
+        head = _head(path)
+        text, utf_16 = _text(head, source), byte_streams.utf_16_of(head)
+        return _Start(
+            utf_16=utf_16 if utf_16 and utf_16 != byte_streams.UTF_8 else "",
+            is_ascii=head.isascii(),
+            is_utf_8=byte_streams.encoding_of([head]) == byte_streams.UTF_8,
+            form=_form(text, source.dialect) if has_names else None,
+            is_named=has_header(first_rows(text, source.dialect)) if asks_for_names else None,
+        )
+
     with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
-        heads = dict(zip(paths, pool.map(_head, paths), strict=True))
-    _check_encodings(heads, source.encoding)
-    if source.column_names:
-        return
-    texts = {
-        path: head.decode(source.encoding, "replace").removeprefix("\ufeff") for path, head in heads.items()
-    }
-    if source.header == "yes":
-        _check_forms(texts, source, is_delimiter_given="delimiter" in given)
-    elif "header" not in given:
-        _check_none_has_header(texts, source)
+        starts = dict(zip(paths, pool.map(start, paths), strict=True))
+    _check_encodings(starts, source.encoding)
+    if has_names:
+        _check_forms(starts, source, is_delimiter_given="delimiter" in given)
+    elif asks_for_names:
+        _check_none_has_header(starts, source)
 
 
 def _head(path: str) -> bytes:
@@ -68,20 +94,22 @@ def _head(path: str) -> bytes:
     return head if len(head) < _HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
 
 
-def _check_encodings(heads: Mapping[str, bytes], encoding: str) -> None:
+def _text(head: bytes, source: CsvFiles) -> str:
+    return head.decode(source.encoding, "replace").removeprefix("\ufeff")
+
+
+def _check_encodings(starts: Mapping[str, _Start], encoding: str) -> None:
     """Raises InputError for UTF-16 beside other files, and for UTF-8 that would be read as Latin-1."""
-    wide = {path: found for path, head in heads.items() if (found := byte_streams.utf_16_of(head))}
-    wide = {path: found for path, found in wide.items() if found != byte_streams.UTF_8}
-    others = [path for path in heads if path not in wide]
+    wide = {path: each.utf_16 for path, each in starts.items() if each.utf_16}
+    others = [path for path in starts if path not in wide]
     if wide and others:
         path = next(iter(wide))
         raise _other_encoding(path, found=wide[path], other=others[0], expected=byte_streams.UTF_8)
     if wide or encoding == byte_streams.UTF_8 or not byte_streams.keeps_ascii_bytes(encoding):
         return
-    foreign = [path for path, head in heads.items() if not head.isascii()]
-    is_utf_8 = {path: byte_streams.encoding_of([heads[path]]) == byte_streams.UTF_8 for path in foreign}
-    proper = next((path for path in foreign if is_utf_8[path]), None)
-    other = next((path for path in foreign if not is_utf_8[path]), None)
+    foreign = {path: each for path, each in starts.items() if not each.is_ascii}
+    proper = next((path for path, each in foreign.items() if each.is_utf_8), None)
+    other = next((path for path, each in foreign.items() if not each.is_utf_8), None)
     if proper and other:
         raise _other_encoding(other, found=encoding, other=proper, expected=byte_streams.UTF_8)
 
@@ -96,11 +124,10 @@ def _other_encoding(path: str, *, found: str, other: str, expected: str) -> Inpu
     )
 
 
-def _check_forms(texts: Mapping[str, str], source: CsvFiles, *, is_delimiter_given: bool) -> None:
-    forms = {path: _form(text, source.dialect) for path, text in texts.items()}
+def _check_forms(starts: Mapping[str, _Start], source: CsvFiles, *, is_delimiter_given: bool) -> None:
     by_form: dict[_Form, list[str]] = collections.defaultdict(list)
-    for path, form in forms.items():
-        by_form[form].append(path)
+    for path, start in starts.items():
+        by_form[start.form].append(path)
     # Between equals the commas win: semicolons mostly go with decimal commas.
     usual = max(
         by_form,
@@ -112,9 +139,9 @@ def _check_forms(texts: Mapping[str, str], source: CsvFiles, *, is_delimiter_giv
     )
     for form, paths in by_form.items():
         if form.delimiter != usual.delimiter:
-            raise _other_delimiter(paths[0], form, by_form[usual], usual, len(texts), source)
+            raise _other_delimiter(paths[0], form, by_form[usual], usual, len(starts), source)
         if not form.names & usual.names:
-            raise _other_columns(paths[0], texts[paths[0]], form, by_form[usual][0], usual, source.dialect)
+            raise _other_columns(paths[0], form, by_form[usual][0], usual, source)
 
 
 def _form(text: str, dialect: Dialect) -> _Form:
@@ -142,20 +169,19 @@ def _other_delimiter(
     encoding = f"PYTHONIOENCODING={source.encoding} " if source.encoding != byte_streams.UTF_8 else ""
     return InputError(
         f"input {path}",
-        received=f"{_named(form.delimiter)} between the names of columns",
-        expected=f"{_named(usual.delimiter)}, as in {usual_paths[0]} ({len(usual_paths):,} of {of:,} files): "
-        "files that are read together have one delimiter",
+        received=f"{named_delimiter(form.delimiter)} between the names of columns",
+        expected=f"{named_delimiter(usual.delimiter)}, as in {usual_paths[0]} ({len(usual_paths):,} of "
+        f"{of:,} files): files that are read together have one delimiter",
         action=f"Run {cat(path)} | {encoding}python3 -c {shlex.quote(code)} > fixed.csv and read that in its "
         f"place. {_GUIDE}",
     )
 
 
-def _other_columns(
-    path: str, text: str, form: _Form, usual_path: str, usual: _Form, dialect: Dialect
-) -> InputError:
+def _other_columns(path: str, form: _Form, usual_path: str, usual: _Form, source: CsvFiles) -> InputError:
     action = "Read one kind of table at a time: name its files."
-    first = _first_row(text, dialect)
-    if len(first) == len(usual.names) and not has_header(first_rows(text, dialect)):
+    text = _text(_head(path), source)
+    first = _first_row(text, source.dialect)
+    if len(first) == len(usual.names) and not has_header(first_rows(text, source.dialect)):
         action = (
             f"If it has no header: (head -n 1 {shlex.quote(usual_path)}; {cat(path)}) > fixed.csv, and "
             "read that in its place."
@@ -168,12 +194,11 @@ def _other_columns(
     )
 
 
-def _check_none_has_header(texts: Mapping[str, str], source: CsvFiles) -> None:
-    named = {path: has_header(first_rows(text, source.dialect)) for path, text in texts.items()}
-    other = next((path for path, is_named in named.items() if not is_named), None)
-    path = next((path for path, is_named in named.items() if is_named), None)
+def _check_none_has_header(starts: Mapping[str, _Start], source: CsvFiles) -> None:
+    other = next((path for path, start in starts.items() if not start.is_named), None)
+    path = next((path for path, start in starts.items() if start.is_named), None)
     if path and other:
-        first = _first_row(texts[path], source.dialect)
+        first = _first_row(_text(_head(path), source), source.dialect)
         raise InputError(
             f"input {other}",
             received="rows without names of columns above them",
@@ -186,7 +211,3 @@ def _check_none_has_header(texts: Mapping[str, str], source: CsvFiles) -> None:
 def _listed(names: Sequence[str] | frozenset[str]) -> str:
     shown = ", ".join(map(repr, itertools.islice(sorted(names), _SHOWN_NAMES)))
     return f"{shown}, …" if len(names) > _SHOWN_NAMES else shown
-
-
-def _named(delimiter: str) -> str:
-    return NAMES_OF_DELIMITERS.get(delimiter, repr(delimiter))

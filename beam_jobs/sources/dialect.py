@@ -19,7 +19,7 @@ from pipeline.base.errors import InputError
 
 # Where several delimiters fit, the first of these is taken: commas also stand in numbers and in text.
 _DELIMITERS = "\t;|,"
-NAMES_OF_DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "'|'"}
+_NAMES_OF_DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "'|'"}
 _START_BYTES = 1 << 20  # 1 MiB
 _ROWS = 1000  # rows that are looked at
 _FITTING = 0.9  # share of the rows that have as many cells as the first
@@ -262,10 +262,13 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     return sum(repeated) * 2 < len(repeated) or not repeated
 
 
+def named_delimiter(delimiter: str) -> str:
+    return _NAMES_OF_DELIMITERS.get(delimiter, repr(delimiter))
+
+
 def format_dialect(values: Mapping[str, object]) -> str:
     """Formats in one line how the files are read, from the values of all flags."""
-    delimiter = str(values["delimiter"])
-    by = NAMES_OF_DELIMITERS.get(delimiter, repr(delimiter)) + " (--delimiter)"
+    by = f"{named_delimiter(str(values['delimiter']))} (--delimiter)"
     names = "the first row names the columns"
     if values.get("column_names"):
         names = "the columns are named by --column_names"

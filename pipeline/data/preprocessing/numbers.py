@@ -274,10 +274,7 @@ def texts_of(feature: Numeric, numbers: np.ndarray) -> list[str]:
     """Texts that a request may hold for these numbers [batch]; empty for NaN."""
     if feature.dtype == "int64":
         return [str(number) for number in numbers.tolist()]
-    raw = numbers.astype(np.float64) + feature.offset
+    # The shortest text that is read as this float32; with an offset, all digits of the float64 are needed.
+    raw = numbers.astype(np.float64) + feature.offset if feature.offset else numbers
     texts = [np.format_float_positional(number, trim="-") for number in raw]
-    if not feature.offset:  # with an offset, all digits of the float64 are needed
-        short = [np.format_float_positional(number, trim="-") for number in numbers]
-        same = np.array(short, np.float64).astype(np.float32) == numbers
-        texts = [few if is_same else all_ for few, all_, is_same in zip(short, texts, same, strict=True)]
     return ["" if text == "nan" else text.replace(".", feature.clean.decimal) for text in texts]

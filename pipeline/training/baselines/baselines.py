@@ -172,15 +172,13 @@ _NAMED = 3  # columns that are named, at most
 
 def _is_perfect(subject: Subject, compared: Mapping[str, Sequence[MetricResult]]) -> bool:
     """Returns whether the network or a baseline is as good as if it saw the label."""
-    results = [each for name, found in compared.items() if name != PRIOR for each in found]
+    deciding = DECIDING[subject.label.task]
+    results = [each for name, some in compared.items() if name != PRIOR for each in some]
+    found = [value.value for each in results if each.name == deciding for value in each.values.values()]
     if subject.label.task == REGRESSION:
-        [spread] = [each.values[PRIOR].value for each in compared[PRIOR] if each.name == DECIDING[REGRESSION]]
-        errors = [
-            v.value for each in results if each.name == DECIDING[REGRESSION] for v in each.values.values()
-        ]
-        return min(errors, default=math.inf) <= (1 - _PERFECT) * spread
-    deciding = [each for each in results if each.name == DECIDING[subject.label.task]]
-    return any(value.value >= _PERFECT for each in deciding for value in each.values.values())
+        [spread] = [each.values[PRIOR].value for each in compared[PRIOR] if each.name == deciding]
+        return min(found, default=math.inf) <= (1 - _PERFECT) * spread
+    return any(value >= _PERFECT for value in found)
 
 
 def _telling_alone(subject: Subject, trained: Table, tested: Table) -> list[dict]:
