@@ -17,7 +17,7 @@ import operator
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, SupportsIndex
 
 from pipeline.base import files
@@ -374,6 +374,8 @@ class Split:
 
         if "seed" in given:
             given["seed"] = _whole("seed", given["seed"])
+        if (image_size := given.get("image_size")) is not None:
+            given["image_size"] = _height_and_width(image_size)
         defaults = {"seed": 0, "shuffle": "auto", "example_weights": "", "weight": 1.0, "mixture": ()}
         return Data(
             split=self.selection.expression,
@@ -396,6 +398,19 @@ def _whole(name: str, given: SupportsIndex, *, least: int = 0) -> int:
         expected=f"a whole number of at least {least}",
         action="Correct the argument.",
     )
+
+
+def _height_and_width(given: Sequence[SupportsIndex]) -> tuple[int, int]:
+    try:
+        height, width = map(operator.index, given)
+    except (TypeError, ValueError):
+        raise InputError(
+            "argument image_size",
+            received=repr(given),
+            expected="the height and the width in pixels",
+            action="Write image_size=(224, 224).",
+        ) from None
+    return height, width
 
 
 def _share(size: int, context: "tf.distribute.InputContext | None") -> object:

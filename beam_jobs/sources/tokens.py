@@ -199,8 +199,8 @@ class TokenRows:
         return is_long and self.packing == "packed" and waiting.tokens >= self.most_tokens
 
     def texts(self, raw: RawRows, input_split: InputSplit) -> tuple[pa.StringArray, list[Rejection]]:
-        """Returns the texts of `raw`, null where there is none, and the rows that are not UTF-8; raises
-        InputError where the column is not there.
+        """Returns the texts of `raw`, null where there is none but blanks, and the rows that are not UTF-8;
+        raises InputError where the column is not there.
         """
         if self.column not in raw.columns.schema.names and not raw.sparse:
             raise InputError(
@@ -220,7 +220,7 @@ class TokenRows:
             rejected.append(
                 Rejection(source=origin.file, row=origin.row, column=self.column, reason=reason, raw=value)
             )
-        return texts, rejected
+        return pc.if_else(pc.utf8_is_space(texts), None, texts), rejected
 
     def _encoded(self, texts: pa.StringArray) -> Iterator[tuple[np.ndarray, bool]]:
         """Yields tokens, int32, of each text or part of a long one, and whether the text ends with them."""
@@ -273,7 +273,7 @@ def remarks_of(source: Source) -> Sequence[str]:
 
 
 def _without_text(raw: RawRows, texts: pa.StringArray, rejected: Sequence[Rejection]) -> Iterator[Rejection]:
-    """Yields the rows that give no document: their text is missing or empty."""
+    """Yields the rows that give no document: their text is missing, empty or blank."""
     if raw.numbers is None:
         return
     wrong = {(each.source, each.row) for each in rejected}

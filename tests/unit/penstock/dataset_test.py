@@ -161,6 +161,8 @@ def test_an_error_names_the_argument_and_not_a_flag(tmp_path):
     train = penstock.open(directory).train
     with pytest.raises(InputError, match=r"Set image_size=\(224, 224\) or any other size"):
         train.batches(1)
+    with pytest.raises(InputError, match=r"image_size: received 224; .*Write image_size=\(224, 224\)"):
+        train.batches(1, image_size=224)
     with pytest.raises(InputError, match=r"Correct augmentation=\{'hue': …\}"):
         train.batches(1, augmentation={"hue": 3.0})
     with pytest.raises(InputError, match="Set size=2, train on"):
