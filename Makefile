@@ -163,7 +163,7 @@ same-python: install  ## The same bytes, orders and losses under OTHER=python3.1
 	  --data="$${PENSTOCK_DATA:?names the folder of the real data}"
 
 .PHONY: benchmark-against
-benchmark-against: install  ## What reading and converting cost beside COMMIT, interleaved; half an hour.
+benchmark-against: install  ## What reading and converting cost beside COMMIT, interleaved; an hour.
 	.venv/bin/python -m benchmarks.against --commit=$(COMMIT) --data=$(BENCHMARK_DATA)
 
 # Publishing to a store needs Google's libraries beside .venv's: `make build/engines/worker/.installed` has them.

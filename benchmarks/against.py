@@ -7,7 +7,7 @@ In each round every measurement is made of both trees, each time the other one f
 is not within 5% is made again, in as many rounds; the second figure stands beside the first, and counts.
 The exit code is 1 where one stays outside.
 
-Hardware: Linux, any; nothing else should run. Duration: on 2 cores 5 minutes a round. Needs 2 GB in --data,
+Hardware: Linux, any; nothing else should run. Duration: on 2 cores 14 minutes a round. Needs 2 GB in --data,
 which are written once and used again.
 """
 
