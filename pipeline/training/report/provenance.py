@@ -25,7 +25,7 @@ def origin(inputs: ReportInputs) -> str:
     parts = (
         f"started {str(run['started'])[:16].replace('T', ' ')}" if run.get("started") else None,
         _progress(inputs),
-        formats.duration(run["seconds"]) if run.get("seconds") else None,
+        f"{formats.duration(run['seconds'])} of training" if run.get("seconds") else None,
         _devices(run),
         f"dataset {str(run['dataset_digest'])[:_DIGEST_CHARACTERS]}" if run.get("dataset_digest") else None,
     )

@@ -162,7 +162,8 @@ def baseline(evaluation: Mapping, counts: np.ndarray, classes: Sequence[str]) ->
     loss, (largest, share) = as_float(evaluation.get("loss")), majority(counts)
     right = tag("b", f"{np.trace(counts):,} of {counts.sum():,} right.")
     guess = f" Always answering “{classes[largest]}” would get {formats.percent(share)} right."
-    of_shares = f", always answering with the classes' shares {formats.number(prior_loss(counts))}."
+    shares = formats.number(prior_loss(counts))
+    of_shares = f", always answering with the classes' shares of this split {shares}."
     prior = join(" The loss is ", tag("b", formats.number(loss)), of_shares)
     return tag("p", right, guess, None if np.isnan(loss) else prior)
 

@@ -61,7 +61,7 @@ def _facts(inputs: ReportInputs) -> Facts:
     items = {
         "steps": formats.count(last.get("step")) + total,
         "examples seen": _if(last.get("examples"), formats.count),
-        "time": _if(run.get("seconds"), formats.duration),
+        "time of training": _if(run.get("seconds"), formats.duration),
         "parameters": _if(run.get("parameters"), formats.count),
         "examples a second": _if(rate, lambda rate: f"{formats.number(rate)} (median)"),
         "accelerator": feeding_fact(history),

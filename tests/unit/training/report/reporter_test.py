@@ -62,7 +62,7 @@ def report(tmp_path: pathlib.Path, *, evaluation: dict | None, points: int = 40,
 
 def test_tells_metrics_data_speed_and_how_to_make_it_again(tmp_path):
     page = report(tmp_path, evaluation=examples.binary_evaluation())
-    assert "2,000 steps · 1 min 33 s · 2 × CPU, Xeon · dataset 5d41402abc4b" in page.text
+    assert "2,000 steps · 1 min 33 s of training · 2 × CPU, Xeon · dataset 5d41402abc4b" in page.text
     assert "adult_wide_deep on adult 1.0.0 0.9127 test ROC AUC 0.8571 test accuracy" in page.text
     assert "rows read 29,307 rows written 29,304 rows rejected 3 (< 0.1 %)" in page.text
     assert "unparsable number 2 forty adult.csv, row 17, column age" in page.text
