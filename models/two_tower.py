@@ -34,10 +34,10 @@ def two_tower(
     """Builds both towers.
 
     Args:
-      numeric: standardised numbers of each example; 0: none.
+      numeric: how many standardised numbers each example has; 0: none.
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
-      outputs: the items.
+      outputs: number of items.
       of_items: the sequences whose ids are items: their table is that of the items.
       size: numbers of a query's and an item's vector.
       embedding: size of another id's embedding.

@@ -117,8 +117,8 @@ _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.
 }
 
 
-# Arguments of Keras's optimizers that would act on each replica separately, or not under a strategy; and the
-# keys that do the same for all replicas.
+# Keras's optimizers have these arguments, but they would act on each replica separately, or not at all under
+# a strategy. The keys beside them do the same for all replicas.
 _DONE_HERE = {
     "learning_rate": "learning_rate",
     "gradient_accumulation_steps": "train.micro_batches",
