@@ -15,14 +15,14 @@ r"""Proposes a schema from raw data, with evidence, for you to review and edit.
 
 Each feature's `evidence` in the file says how often the value is missing, how many different values there
 are, and which; `raw_files` says how CSV files are read. Columns that say nothing (empty, constant, an id, row
-numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Money, percent, units
-and thousands become numbers with a clean-up. Whole numbers in a column called …id are hashed. Numbers such as
--999, far from all others, are taken as missing. Remarks list other numbers, dates and words that may mean "no
-value", with the flag --missing that declares them; those of the label come first. If dates can be read in two
-ways, remarks give the flag --date_format; for years of two digits they give --first_year. Spellings that
-differ in case are taken as one. Remarks name columns that give the label away and, without --label, columns
-that could be one. Review the remarks, printed last; then run `python -m beam_jobs.convert
---schema=schema.json …`.
+numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Texts such as `$1,200`,
+`12 %` or `5 km` become numbers, with a `clean` that says how to read them. Whole numbers in a column called
+…id are hashed. Numbers such as -999, far from all others, are taken as missing. Remarks list other numbers,
+dates and words that may mean "no value", with the flag --missing that declares them; those of the label come
+first. If dates can be read in two ways, remarks give the flag --date_format; for years of two digits they
+give --first_year. Spellings that differ in case are taken as one. Remarks name columns that give the label
+away and, without --label, columns that could be one. Review the remarks, printed last; then run
+`python -m beam_jobs.convert --schema=schema.json …`.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run

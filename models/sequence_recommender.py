@@ -43,8 +43,8 @@ def sequence_recommender(
 
     Args:
       numeric, cardinalities: the other inputs, whose features stand beside the vector of the history.
-      sequences: (length, number of ids) of each sequence of ids. The history is the first one `of_items`;
-        where there is none, the only sequence. The others are other inputs.
+      sequences: (length, number of ids) of each sequence of ids. The history is the first one that `of_items`
+        names; if it names none, there must be one sequence alone. The others are other inputs.
       outputs: number of items.
       of_items: the sequences whose ids are items: their table is that of the items.
       size: numbers of a query's and an item's vector, and between the blocks.

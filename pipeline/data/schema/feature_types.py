@@ -182,8 +182,8 @@ class Categories(Categorical):
 class Label(Feature):
     """The model's target: an index into `classes`; 0 or 1 for each of them (multilabel); or a number.
 
-    The raw value of a multilabel is a list of names, or text in which the `delimiter` stands between them. No
-    name is a value, too: the row is of none of the classes.
+    The raw value of a multilabel is a list of names, or text in which the `delimiter` stands between them. An
+    empty list is not a missing value: it means that the row is of none of the classes.
     """
 
     task: str = "binary"  # one of LABEL_TASKS; for retrieval the classes are the items

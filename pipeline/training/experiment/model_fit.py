@@ -133,7 +133,7 @@ def _rescales(model: keras.Model) -> bool:
 def _may_get_images(layer: keras.Layer) -> bool:
     try:
         return len(layer.input.shape) == 4
-    except (AttributeError, ValueError, TypeError):  # raised where it was called never, or more than once
+    except (AttributeError, ValueError, TypeError):  # the layer was never called, or more than once
         return True
 
 
