@@ -119,7 +119,7 @@ def seen_tokens(model: keras.Model, label: TokenLabel) -> Comparison:
     name, what = "seen tokens", "logits before and after a change of later tokens, or of other documents"
     found = sight.sight_of(model, label, tf.distribute.get_strategy())
     if found is None:
-        why = f"a row has fewer than {sight.SHORTEST} tokens, or gets other logits each time"
+        why = f"a row has fewer than {sight.SHORTEST} tokens, or gets different logits each time"
         return Comparison(name=name, what=what, skipped=why)
     changes = {"later tokens": found.later, "other documents": found.others}
     return comparison(
