@@ -93,7 +93,7 @@ _NUMERIC = flags.DEFINE_list(
 _MISSING = flags.DEFINE_multi_string(
     "missing",
     [],
-    'COLUMN=VALUE: a value that means "no value", such as -200. VALUE alone: in all columns.',
+    'COLUMN=VALUE: a value that means "no value", such as -200. VALUE without a column is for all columns.',
 )
 _NOT_MISSING = flags.DEFINE_multi_string(
     "not_missing",
@@ -103,13 +103,13 @@ _NOT_MISSING = flags.DEFINE_multi_string(
 _DATE_FORMAT = flags.DEFINE_multi_string(
     "date_format",
     [],
-    f"COLUMN=FORMAT: how a column's dates are written, one of {', '.join(FORMATS)}. FORMAT alone: in all "
-    "columns. By default the first of these that reads the column.",
+    f"COLUMN=FORMAT: how a column's dates are written, one of {', '.join(FORMATS)}. FORMAT without a column "
+    "is for all columns. The default is the first of these that reads the column.",
 )
 _FIRST_YEAR = flags.DEFINE_multi_string(
     "first_year",
     [],
-    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean. YEAR alone: in all columns. "
+    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean. YEAR without a column is for all columns. "
     f"By default {FIRST_YEAR}, the rule of POSIX.",
 )
 _LIST_DELIMITER = flags.DEFINE_multi_string(

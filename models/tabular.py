@@ -219,7 +219,7 @@ def _taken(cardinalities: Sequence[int], bin_columns: Sequence[int]) -> list[int
 
 def _last_layers(members: int, width: int, outputs: int) -> keras.Layer:
     """A dense layer for each member: [batch, members, width] → float32 [batch, members, outputs]."""
-    limit = math.sqrt(6.0 / (width + outputs))  # Glorot's, of one member's layer
+    limit = math.sqrt(6.0 / (width + outputs))  # Glorot's limit, as if each member were a layer of its own
     return keras.layers.EinsumDense(
         "bmi,mio->bmo",
         (members, outputs),

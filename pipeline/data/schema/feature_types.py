@@ -354,7 +354,7 @@ class Text(Feature):
 class Tokens(Feature):
     """A fixed number of token ids, each in 0 … vocabulary_size-1.
 
-    `tokenizer` names what made them of text: `bytes`, or a file with this SHA-256, its `tokenizer_digest`.
+    `tokenizer` names what made them of text: `bytes`, or a file, whose SHA-256 is `tokenizer_digest`.
     """
 
     length: int = 0
