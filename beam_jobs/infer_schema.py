@@ -109,14 +109,14 @@ _DATE_FORMAT = flags.DEFINE_multi_string(
 _FIRST_YEAR = flags.DEFINE_multi_string(
     "first_year",
     [],
-    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean. YEAR without a column is for all columns. "
-    f"By default {FIRST_YEAR}, the rule of POSIX.",
+    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean. YEAR without a column is for "
+    f"all columns. The default is {FIRST_YEAR}, the rule of POSIX.",
 )
 _LIST_DELIMITER = flags.DEFINE_multi_string(
     "list_delimiter",
     [],
     "COLUMN=DELIMITER: what stands between the values of a list in text, such as 'genres=|'. DELIMITER "
-    "alone, in all columns where it occurs. Lists of JSON Lines, Parquet and Avro need none.",
+    "without a column is for all columns where it occurs. Lists of JSON Lines, Parquet and Avro need none.",
 )
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default the name of the first input.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "The most rows, or images, to look at.", 1)
