@@ -92,8 +92,8 @@ _REJECTED_RAW = flags.DEFINE_bool(
 _ALLOW_EMPTY = flags.DEFINE_bool(
     "allow_empty",
     False,
-    "Also publish a dataset that has no rows, or none of a split that --input or split_by of the schema "
-    "names. It suits one dataset of several that are read as one.",
+    "Also publish a dataset without rows, or without rows in a split that --input or the schema's split_by "
+    "names. This suits a dataset that is read as one with others.",
 )
 _SHARD_MIB = flags.DEFINE_integer("shard_mib", 128, "Input that goes to one shard, in MiB.", 1)
 _LAYOUT = flags.DEFINE_enum(

@@ -15,14 +15,14 @@ r"""Proposes a schema from raw data, with evidence, for you to review and edit.
 
 Each feature's `evidence` in the file says how often the value is missing, how many different values there
 are, and which; `raw_files` says how CSV files are read. Columns that say nothing (empty, constant, an id, row
-numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Money, percent, units
-and thousands become numbers with a clean-up. Whole numbers in a column called …id are hashed. Numbers such as
--999, far from all others, are taken as missing. Remarks list other numbers, dates and words that may mean "no
-value", with the flag --missing that declares them; those of the label come first. If dates can be read in two
-ways, remarks give the flag --date_format; for years of two digits they give --first_year. Spellings that
-differ in case are taken as one. Remarks name columns that give the label away and, without --label, columns
-that could be one. Review the remarks, printed last; then run `python -m beam_jobs.convert
---schema=schema.json …`.
+numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Texts such as `$1,200`,
+`12 %` or `5 km` become numbers, with a `clean` that says how to read them. Whole numbers in a column called
+…id are hashed. Numbers such as -999, far from all others, are taken as missing. Remarks list other numbers,
+dates and words that may mean "no value", with the flag --missing that declares them; those of the label come
+first. If dates can be read in two ways, remarks give the flag --date_format; for years of two digits they
+give --first_year. Spellings that differ in case are taken as one. Remarks name columns that give the label
+away and, without --label, columns that could be one. Review the remarks, printed last; then run
+`python -m beam_jobs.convert --schema=schema.json …`.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -93,7 +93,7 @@ _NUMERIC = flags.DEFINE_list(
 _MISSING = flags.DEFINE_multi_string(
     "missing",
     [],
-    'COLUMN=VALUE: a value that means "no value", such as -200. VALUE alone: in all columns.',
+    'COLUMN=VALUE: a value that means "no value", such as -200. VALUE without a column is for all columns.',
 )
 _NOT_MISSING = flags.DEFINE_multi_string(
     "not_missing",
@@ -103,20 +103,20 @@ _NOT_MISSING = flags.DEFINE_multi_string(
 _DATE_FORMAT = flags.DEFINE_multi_string(
     "date_format",
     [],
-    f"COLUMN=FORMAT: how a column's dates are written, one of {', '.join(FORMATS)}. FORMAT alone: in all "
-    "columns. By default the first of these that reads the column.",
+    f"COLUMN=FORMAT: how a column's dates are written, one of {', '.join(FORMATS)}. FORMAT without a column "
+    "is for all columns. The default is the first of these that reads the column.",
 )
 _FIRST_YEAR = flags.DEFINE_multi_string(
     "first_year",
     [],
-    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean. YEAR alone: in all columns. "
-    f"By default {FIRST_YEAR}, the rule of POSIX.",
+    f"COLUMN=YEAR: the first of the hundred years that two digits of %y mean. YEAR without a column is for "
+    f"all columns. The default is {FIRST_YEAR}, the rule of POSIX.",
 )
 _LIST_DELIMITER = flags.DEFINE_multi_string(
     "list_delimiter",
     [],
     "COLUMN=DELIMITER: what stands between the values of a list in text, such as 'genres=|'. DELIMITER "
-    "alone, in all columns where it occurs. Lists of JSON Lines, Parquet and Avro need none.",
+    "without a column is for all columns where it occurs. Lists of JSON Lines, Parquet and Avro need none.",
 )
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default the name of the first input.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "The most rows, or images, to look at.", 1)

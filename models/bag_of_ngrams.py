@@ -30,10 +30,10 @@ def bag_of_ngrams(
     """Builds the model over whatever inputs there are.
 
     Args:
-      numeric: standardised numbers of each example; 0: none.
+      numeric: how many standardised numbers each example has; 0: none.
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
-      outputs: numbers predicted for each example.
+      outputs: how many numbers are predicted for each example.
       parts: how many columns each kind of ids (words, runs of characters) has, for each sequence by name.
         A kind's ids together weigh the same, however many they are; a sequence without parts is one kind.
       dropout: fraction of the ids that training leaves out.

@@ -75,9 +75,9 @@ def dcn(
     """Builds the network: a deep part beside the cross layers, or behind the dot products.
 
     Args:
-      numeric: standardised numbers of each example; 0: none.
+      numeric: how many standardised numbers each example has; 0: none.
       cardinalities: number of different ids in each categorical column.
-      outputs: numbers predicted for each example.
+      outputs: how many numbers are predicted for each example.
       embedding: size of a category's embedding.
       interaction: `cross`: cross layers over numbers and embeddings, with a perceptron beside them; `dot`:
         dot products of all pairs of the embeddings and a vector of the numbers, below a perceptron.

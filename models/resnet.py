@@ -43,7 +43,7 @@ def resnet(
 
     Args:
       image_shape: height, width and channels of an image.
-      outputs: numbers predicted for each example.
+      outputs: how many numbers are predicted for each example.
       image_rescaling: scale and offset that its pixels still need; None: they are normalised already.
       widths: channels of each stage; every stage after the first halves height and width.
       blocks_per_stage: residual blocks, two 3x3 convolutions each, in every stage.

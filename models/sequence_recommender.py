@@ -43,15 +43,15 @@ def sequence_recommender(
 
     Args:
       numeric, cardinalities: the other inputs, whose features stand beside the vector of the history.
-      sequences: (length, number of ids) of each sequence of ids. The history is the first one `of_items`;
-        where there is none, the only sequence. The others are other inputs.
-      outputs: the items.
+      sequences: (length, number of ids) of each sequence of ids. The history is the first one that `of_items`
+        names; if it names none, there must be one sequence alone. The others are other inputs.
+      outputs: number of items.
       of_items: the sequences whose ids are items: their table is that of the items.
-      size: numbers of a query's and an item's vector, and between the blocks.
+      size: length of a query's vector, of an item's, and of the vectors between the blocks.
       depth: blocks.
       heads: heads of a block; size / heads numbers each, an even number.
       expansion: hidden units of a block's perceptron, times the size.
-      embedding: size of another id's embedding.
+      embedding: size of the embedding of each other id.
       frequencies: periodic features of each number; 0: the numbers alone.
       hidden: units of each hidden layer between the history's vector, with what is beside it, and the query.
       dropout: fraction of what a block adds, and of each hidden layer, that is dropped in training.

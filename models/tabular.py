@@ -148,10 +148,10 @@ def tabular(
     """Builds the network over whatever inputs there are.
 
     Args:
-      numeric: standardised numbers of each example; 0: none.
+      numeric: how many standardised numbers each example has; 0: none.
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
-      outputs: numbers predicted for each example.
+      outputs: how many numbers are predicted for each example.
       parts: how many columns each kind of ids has, for each sequence by name. Only the first kind, words, is
         used.
       boundaries: quantiles of each number, ascending, of which bins are made; none: no number has bins.
@@ -219,7 +219,7 @@ def _taken(cardinalities: Sequence[int], bin_columns: Sequence[int]) -> list[int
 
 def _last_layers(members: int, width: int, outputs: int) -> keras.Layer:
     """A dense layer for each member: [batch, members, width] → float32 [batch, members, outputs]."""
-    limit = math.sqrt(6.0 / (width + outputs))  # Glorot's, of one member's layer
+    limit = math.sqrt(6.0 / (width + outputs))  # Glorot's limit, as if each member were a layer of its own
     return keras.layers.EinsumDense(
         "bmi,mio->bmo",
         (members, outputs),

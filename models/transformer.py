@@ -36,7 +36,7 @@ def transformer(
     Args:
       sequences: (length, number of ids) of the tokens and, as `segments`, of the numbers of their documents
         in the row; without these a row is one document. Ids are shifted by one: id 0 is no token.
-      outputs: different tokens that are predicted, one less than the ids of the tokens.
+      outputs: how many different tokens it can predict: one less than there are ids, as id 0 is no token.
       width: numbers that describe a token between the layers.
       depth: blocks, of attention and of a perceptron each.
       heads: heads of queries; `width / heads` numbers each, an even number.

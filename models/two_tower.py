@@ -34,13 +34,13 @@ def two_tower(
     """Builds both towers.
 
     Args:
-      numeric: standardised numbers of each example; 0: none.
+      numeric: how many standardised numbers each example has; 0: none.
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
-      outputs: the items.
+      outputs: number of items.
       of_items: the sequences whose ids are items: their table is that of the items.
-      size: numbers of a query's and an item's vector.
-      embedding: size of another id's embedding.
+      size: length of the vector of a query, and of that of an item.
+      embedding: size of the embedding of each other id.
       frequencies: periodic features of each number; 0: the numbers alone.
       hidden: units of each hidden layer of the query tower; (): it is linear.
       dropout: fraction of each hidden layer dropped in training.

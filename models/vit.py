@@ -45,7 +45,7 @@ def vit(
 
     Args:
       image_shape: height, width and channels of an image.
-      outputs: numbers predicted for each example.
+      outputs: how many numbers are predicted for each example.
       image_rescaling: scale and offset that its pixels still need; None: they are normalised already.
       patch: pixels of a patch's side, which divides height and width: 16 for photographs, 4 for images
         of 28 or 32 pixels.

@@ -28,10 +28,10 @@ def wide_deep(
     """Builds the network over whatever inputs there are.
 
     Args:
-      numeric: standardised numbers of each example; 0: none.
+      numeric: how many standardised numbers each example has; 0: none.
       cardinalities: number of different ids in each categorical column.
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
-      outputs: numbers predicted for each example.
+      outputs: how many numbers are predicted for each example.
       parts: how many columns each kind of ids has, for each sequence by name. Only the first kind, words, is
         used.
       embedding: size of a category's or word's embedding.

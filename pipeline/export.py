@@ -4,9 +4,9 @@
 
 The export predicts by two signatures with clean-up and preprocessing inside: `serving_default` takes
 serialized tf.train.Examples (`examples`: string[batch]), `raw` takes each input feature as a named tensor.
-Outputs are float32. `model_inputs` takes what `raw` does and gives what preprocessing makes of it; `prepared`
-takes that and predicts. Before the directory appears, a fresh process replays a golden batch through them and
-must get the same bits as the graph in memory.
+Outputs are float32. Two more signatures are the two halves of `raw`: `model_inputs` takes its inputs and
+gives the outputs of preprocessing; `prepared` takes these and predicts. Before the directory appears, a fresh
+process replays a golden batch through them and must get the same bits as the graph in memory.
 
 Beside the SavedModel stands `model.keras`, the model without preprocessing, which Keras loads and trains on.
 --format=litert,onnx adds `model.tflite` and `model.onnx` for devices and other runtimes. They compute in

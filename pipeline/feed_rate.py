@@ -49,8 +49,8 @@ _STEP_MS = flags.DEFINE_float("step_ms", None, "Milliseconds that the accelerato
 _SLICE = flags.DEFINE_string(
     "slice",
     "",
-    "SLICE: what trains: a TPU slice such as v5e-8 or tpu7x:2x2x1, or HOSTSxREPLICAS. By default one replica "
-    "here.",
+    "SLICE: what trains: a TPU slice such as v5e-8 or tpu7x:2x2x1, or HOSTSxREPLICAS. The default is one "
+    "replica on this machine.",
 )
 _SECONDS = flags.DEFINE_float("seconds", 2.0, "How long each stage is measured.")
 _COLD = flags.DEFINE_bool(

@@ -1,4 +1,7 @@
-"""Lists: a fixed number of numbers (tensors, tokens), and any number of names, from lists or from text."""
+"""Reads cells that hold a list: a fixed number of numbers (tensors, tokens), or any number of names.
+
+The list is a list of the raw format, or a text with a delimiter.
+"""
 
 import dataclasses
 from collections.abc import Callable

@@ -178,7 +178,7 @@ def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int
     return []
 
 
-# --- Numbers from text, numbers or points in time.
+# --- Cells that are text, numbers or points in time → numbers.
 
 
 NO_SUCH_TIME = "no such date or time"

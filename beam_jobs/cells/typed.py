@@ -59,7 +59,7 @@ class RawColumn:
 
 
 def _plain_arrow_type(feature: Feature) -> pa.DataType:
-    """Returns numbers or text; float32 as float64, because statistics are taken of these."""
+    """The type of a feature's cells. A float32 feature has float64 cells, of which statistics are taken."""
     scalar = {"float32": pa.float64(), "int64": pa.int64(), "string": pa.string()}[feature.dtype]
     return pa.list_(scalar, int(np.prod(feature.shape))) if feature.shape else scalar
 

@@ -372,7 +372,7 @@ def check_countable(policy: Policy, *, layout: str) -> None:
 
 
 def are_leaks_counted(plan: Plan, policy: Policy) -> bool:
-    """Returns whether `leak_anomalies` finds what the policy asks for: indexes of blocks have no hashes."""
+    """Returns whether leaks are counted, if the policy asks for it: indexes of blocks have no hashes."""
     is_wanted = len(plan.shards) > 1 and policy.severity(leakage.KIND) != "ignore"
     return plan.layout != "blocks" or not is_wanted
 

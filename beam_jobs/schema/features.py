@@ -46,7 +46,7 @@ _OWNERS = "user|customer|client|account|order|item|product|store|session|device|
 _ID_NAME = re.compile(
     rf"(?:^|[^A-Za-z]|[a-z](?=[A-Z])|[A-Z](?=[A-Z][a-z])|(?i:{_OWNERS}))(?i:id|uuid|guid|key|index|code|zip|postcode)$"
 )
-# The name of a column of codes, among which none is more than another: `shop_type`, `regionCode`.
+# The name of a column of codes, whose numbers have no order: `shop_type`, `regionCode`.
 _CODES = "class|type|kind|category|group|zone|region|district|cluster|segment|status|branch|store|shop"
 _CODE_NAME = re.compile(rf"(?:^|[^A-Za-z]|[a-z](?=[A-Z]))(?i:{_CODES})$")
 _LARGEST_INT64 = float(1 << 63)

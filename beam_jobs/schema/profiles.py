@@ -207,7 +207,9 @@ _IMAGE_NAMES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnProfile:
-    """`counts` is over text stripped of blanks; `undecodable` values and `images` are not among them.
+    """What is known of a column. `counts` has how often each text occurs, without blanks at its ends.
+
+    Values counted in `undecodable` and `images` are not in `counts`.
 
     Memory is bounded: where there are many different values, only some have a count, and the rest are
     `others`.

@@ -89,7 +89,7 @@ class ByteStream:
         )
 
 
-# --- Numbers of rows in their file, from numbers in an input split of it.
+# --- At which line of its file a row is, if its line in an input split is known.
 
 
 def lines_before(input_splits: Sequence[InputSplit], lines: Mapping[str, int]) -> list[int]:

@@ -16,7 +16,7 @@ from pipeline.base.errors import InputError
 
 
 def without_structs(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-    """Makes columns of the fields of structs; equal names get their position."""
+    """Makes a column of each field of a struct; `column_names` says what happens to equal names."""
     columns = list(zip(batch.schema.names, batch.columns, strict=True))
     while any(pa.types.is_struct(column.type) for _, column in columns):
         columns = [flat for name, column in columns for flat in _fields(name, column)]

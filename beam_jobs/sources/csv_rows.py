@@ -163,8 +163,8 @@ class LineEnds:
         quotes = np.flatnonzero(data == quote)
         before = np.append(np.uint8(self._last), data[:-1])[quotes]
         opens = self._before_cell[before]
-        # If each quote that should open follows a delimiter or the closing quote just before it, quotes
-        # simply alternate.
+        # A quote may open where a cell begins, or right behind a closing quote. If all quotes that should
+        # open stand there, quotes simply alternate: one opens, the next closes.
         opening = np.arange(len(quotes)) % 2 == self.is_quoted
         follows_close = before == quote
         follows_close[:1] &= quotes[:1] > 0 or self._closed

@@ -367,7 +367,7 @@ class RawRows:
         return self.columns.column(name)
 
     def without_first(self, rows: int) -> "RawRows":
-        """Returns all rows but the first `rows`; only where all come from one file."""
+        """Leaves out the first `rows` rows. All rows must come from one file."""
         numbers = None if self.numbers is None else self.numbers[rows:]
         doubtful = tuple(row for row in self.doubtful if numbers is not None and row.row in numbers)
         return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers, doubtful=doubtful)

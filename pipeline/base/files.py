@@ -374,7 +374,7 @@ def _started(pid: str) -> str:
 
 _IN_A_TURN = 64  # files of one turn, which one thread asks about in order
 _AT_ONCE = 8  # turns that run at once
-_FIRST_TOGETHER = 32  # turns that overlap before the waiting is measured again
+_FIRST_TOGETHER = 32  # so many turns overlap first; then it is measured again whether threads wait
 _WAITED_FOR = 1 / 8  # turns overlap if a thread waits for this share of a turn's files, or more
 _WAITING = 1 / 2  # turns overlap if a thread waits for this share of a turn's time, or more
 _THREAD = getattr(resource, "RUSAGE_THREAD", None)  # only Linux has it

@@ -171,8 +171,9 @@ class Certificate:
 
     @property
     def cores_needed(self) -> int | None:
-        """The number of such cores that is surely enough for the demand; None if no number is, or no step
-        time is given.
+        """How many cores like this host's surely meet the demand.
+
+        None if no number does, or if no step time is given.
         """
         needed = self.demand.examples_per_s
         if needed is None:

@@ -42,7 +42,7 @@ class Assumed:
     cpu_times: float  # CPU time of an example, divided by that on the measured cores
     hand_over_us: float  # extra CPU time for handing over a batch, if only one core was measured
     untried_calls: bool  # whether more calls than measured cores run at once
-    stuck_calls: bool  # whether calls can run at once that did not, although cores were free
+    stuck_calls: bool  # whether calls that did not run at once, although cores were free, can run at once
 
 
 # On two cores instead of one, eight pipelines took 0.9 to 1.4 times the CPU time of an example (median 1.13),

@@ -4,15 +4,15 @@ The model of an all-reduce of S bytes over n chips:
 
   2 (n − 1) / n · S / (links · rate) + operations · hops · 1 µs
 
-Every chip sends all bytes twice but its own share: once to be added, once as the sum. `links` are those that
-the chip with the fewest has: two on an axis that is a ring, one on an axis that is a line, at whose end it
-stands. `rate` is what a link carries one way. All links are taken to be busy all the time, which is the best
-that any order of sending can do. Each operation goes round every axis, twice.
+Every chip sends all bytes except its own share, and sends them twice: once to be added, once as the sum.
+`links` is how many links the chip with the fewest has. An axis that is a ring gives it two; an axis that is
+a line gives one, because this chip stands at its end. `rate` is what a link carries one way. All links are
+taken to be busy all the time: no order of sending can be faster. Each operation goes round every axis, twice.
 
-An axis is a ring where links lead from its last chip to the first: an axis of 16 chips of a v5e or v6e; all
-axes of a v4, v5p or tpu7x, if each has a multiple of 4 chips. This, and the microsecond, are from "How To
-Scale Your Model" (Austin et al., Google DeepMind, 2025, parts 2 and 3). Up to 8 GPUs are taken to have a
-switch between them: one axis, all links busy, and no time for hops.
+An axis is a ring where links lead from its last chip to the first. That is so for an axis of 16 chips of a
+v5e or v6e, and for all axes of a v4, v5p or tpu7x, if each has a multiple of 4 chips. This, and the
+microsecond, are from "How To Scale Your Model" (Austin et al., Google DeepMind, 2025, parts 2 and 3). Up to 8
+GPUs are taken to have a switch between them: one axis, all links busy, and no time for hops.
 
 The two devices of a chip of a tpu7x are taken for one: what they send each other stays within the chip.
 """

@@ -66,11 +66,13 @@ def read_prices(path: pathlib.Path) -> Prices:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Planned:
-    """A run on one target; each pair goes from the shorter to the longer step of the band.
+    """A run on one target. The first number of each pair belongs to the shortest step of the band.
 
     Attributes:
-      is_fed: whether the band limits the rate, and not what `hosts` are expected to deliver.
-      is_bounded: whether the second of a pair bounds it; otherwise nothing is known but the first.
+      rate: examples a second.
+      is_fed: whether the step limits the rate; otherwise `hosts` does, which says what delivers the batches.
+      is_bounded: whether the band has a longest step, to which the second number of each pair belongs;
+        otherwise only the first number means something.
       epoch_h, run_h: hours.
       cost: what the run costs; None where the price is not known.
     """

@@ -29,8 +29,9 @@ class GateRules:
       slice_margin: how much worse a slice may be.
       least_slice: the fewest rows of a slice that is evaluated.
       least_rows: the fewest rows of a holdout that decides.
-      least_clusters: the fewest clusters of a holdout, a slice, and each class of an area, where rows come in
-        clusters. Rows and clusters of unequal weight count as their effective number at equal weight.
+      least_clusters: if rows come in clusters, the fewest clusters of a holdout and of a slice; and of each
+        class, if the metric is an area under a curve. Rows and clusters of unequal weight count as their
+        effective number at equal weight.
       anchor_margin: how much worse than the anchor a model may be; it ends a series of small steps down.
         None: twice `margin`.
       floors: metric → the worst value of a model that has no champion to beat.

@@ -87,7 +87,7 @@ class Scored:
 
     @property
     def items(self) -> int:
-        """The number of items to choose from; up to the last chosen one where there are no names."""
+        """The number of items to choose from. Without names it follows from the largest label."""
         return len(self.class_names) or int(np.max(self.labels)) + 1
 
     def has_number(self, model: str) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Chooses the next token from its logits: the most probable one, or a draw from the more probable ones.
 
-On the host, in float64: a choice depends on the seed, the prompt's number and the logits alone, not on the
-device, or on which prompts share a batch.
+It runs on the host, in float64. So a choice depends on the seed, the prompt's number and the logits alone,
+not on the device, or on which prompts share a batch.
 """
 
 import dataclasses

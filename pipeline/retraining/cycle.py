@@ -117,7 +117,7 @@ def _progress(job: Job, name: str) -> int:
 
 
 def _postpone(job: Job, name: str, error: InputError) -> None:
-    """Logs that the failure of a start is not the stage's fault, unless a process of the stage was killed."""
+    """Logs that this start of a stage failed for a reason outside it, unless a process of it was killed."""
     if not isinstance(error, KilledError):
         with contextlib.suppress(OSError):  # the full disk may be this one
             records.add_entry(

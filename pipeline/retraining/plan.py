@@ -407,7 +407,7 @@ def _format(time: datetime.datetime) -> str:
 
 _PROJECT = pathlib.Path(__file__).parents[2]
 _ROOMS = ("beam_jobs", "models", "pipeline")
-# The packages that compute. Python counts too: from 3.12 on, its sums have other bits.
+# The packages that compute. Python counts too: from 3.12 on, its sums differ in the last bits.
 _PACKAGES = ("tensorflow", "keras", "numpy", "apache-beam", "pyarrow", "pillow", "scipy", "statsmodels")
 
 

@@ -140,7 +140,7 @@ class Child:
 
 
 def _format_code(code: int) -> str:
-    """Formats a return code as a predicate."""
+    """Says in words how a process with this return code ended; they follow a subject, such as "it"."""
     if code == -signal.SIGKILL:
         return f"{KILLED}, as the kernel does where memory runs out,"
     if code < 0:

@@ -89,7 +89,7 @@ def _bounds(parser: flags.IntegerParser | flags.FloatParser) -> str:
     return "" if most is None else f", at most {most}"
 
 
-# --- Results that are already in their place.
+# --- Errors after the result is published.
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
-"""Finds and names stored data that is not what was published, and leaves it out within a budget.
+"""While a run reads: finds and names data that is not what was published, and leaves out a few bad records.
 
-May import reading, dataset, images and schema. Start with damage.py.
+`verify`, which checks a dataset as a whole, is beam_jobs/checks. May import reading, dataset, images and
+schema. Start with damage.py.
 """

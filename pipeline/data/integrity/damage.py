@@ -60,7 +60,7 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
     except UnicodeDecodeError:  # TensorFlow's message holds the bytes that it could not parse
         raise _unparsed(selections, "not a tf.train.Example") from None
     except READING_ERRORS as error:
-        with contextlib.suppress(OSError):  # one that lies on the same disk, and cannot be read either
+        with contextlib.suppress(OSError):  # a disk that fails may not tell sizes either
             _check_sizes(selections)
         if (found := reading_problem(selections, error.message)) is not None:
             raise found from None

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
     """
 
     name: str
-    rows_before: int = 0  # is added to the numbers of rows, which were counted from the start of the part
+    rows_before: int = 0  # rows of the file before this part, in which rows are numbered from 0
     start: int = 0  # byte of the file at which the part starts
     file_bytes: int = 0  # bytes of the whole file, when it was converted
 

@@ -2,8 +2,8 @@
 
 Bins are quantiles; a number that occurs often has a bin of its own.
 
-Differences are taken in float64, unless the statistics of a column say that float32 loses nothing: for
-example, it keeps 43 of 854 different seconds in an hour of Unix time. This runs where records are read, on
+Differences are taken in float64, unless the statistics of a column say that float32 loses nothing. It can
+lose much: of 854 different seconds in an hour of Unix time it keeps 43. This runs where records are read, on
 the host's processor, never on an accelerator.
 """
 

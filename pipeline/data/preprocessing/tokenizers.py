@@ -28,7 +28,7 @@ class Tokenizer(Protocol):
     """Instances are pickled to the workers.
 
     `name` and `digest` (SHA-256; empty for bytes) are what a schema remembers. `end` closes each document;
-    None: there is no such token. `remarks` say what of the file is not obeyed.
+    None: there is no such token. `remarks` say which settings of the tokenizer's file are not followed.
     """
 
     @property

@@ -233,8 +233,9 @@ def unit_size(parts: WindowParts, canonical: CanonicalShards, *, is_of_blocks: b
 def group_size(shards: int, *, parts: int, in_windows: int, is_of_blocks: bool) -> int:
     """Counts the shards of a unit that are read together: all for strings, about two windows for blocks.
 
-    More do not fit into the processor's cache, and each group costs calls of its own. Groups have one size
-    where possible: only the usual number of blocks is read in the cheapest way.
+    More than two windows do not fit into the processor's cache; fewer would need more groups, and each group
+    costs calls of its own. All groups have the same size where possible, because only groups of the usual
+    size are read in the cheapest way.
 
     Args:
       shards: number of shards of this host.

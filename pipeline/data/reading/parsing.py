@@ -185,5 +185,5 @@ def _of_type(words: tf.Tensor, base: np.dtype) -> tf.Tensor:
 
 
 def _columns(rows: tf.Tensor, size: int, offset: int, width: int) -> tf.Tensor:
-    """The numbers, of `size` bytes, in `width` bytes of each row from `offset` on."""
+    """Cuts numbers of `size` bytes each out of every row: those in the `width` bytes from `offset` on."""
     return rows[:, offset // size : (offset + width) // size]

@@ -72,7 +72,7 @@ class _Stored:
 
 @dataclasses.dataclass(frozen=True)
 class _Permuted:
-    """A permutation of the whole epoch; each epoch has another one."""
+    """A permutation of the whole epoch; each epoch has its own."""
 
     selection: Selection
     permutation: Permutation

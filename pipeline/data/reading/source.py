@@ -41,7 +41,7 @@ class RowSource:
       epochs: how many epochs follow each other; positions run on through all of them.
 
     Raises:
-      InputError: where a row is read: it is damaged, or its file is gone.
+      InputError: a row is damaged, or its file is gone; raised when this row is read.
       IndexError, TypeError: there is no such position, as for a list.
     """
 

@@ -63,7 +63,7 @@ WAYS: Mapping[WayName, Way] = {
         layouts=("blocks",),
         read=records.read_mapped,
         gather=records.gather,
-        numbers=records.single_numbers,  # it is the same permutation
+        numbers=records.single_numbers,  # rows are permuted here as single records are
         is_local=True,
     ),
 }

@@ -26,8 +26,8 @@ class Datetime(Feature):
     A time without an offset is local time in `zone`, an IANA name. A model gets hour, weekday and month in
     that zone. A missing time is marked with the smallest int64; a `default` is in microseconds.
 
-    `%b` is the English name of a month, in full or its first letters. `%y` is the last two digits of one of
-    the hundred years from `first_year` on, or a whole year.
+    `%b` is the English name of a month, in full or its first letters. `%y` is a year of two digits, one of
+    the hundred years from `first_year` on; it also reads a year of four digits.
     """
 
     format: str = "%Y-%m-%d"
@@ -182,8 +182,8 @@ class Categories(Categorical):
 class Label(Feature):
     """The model's target: an index into `classes`; 0 or 1 for each of them (multilabel); or a number.
 
-    The raw value of a multilabel is a list of names, or text in which the `delimiter` stands between them. No
-    name is a value, too: the row is of none of the classes.
+    The raw value of a multilabel is a list of names, or text in which the `delimiter` stands between them. An
+    empty list is not a missing value: it means that the row is of none of the classes.
     """
 
     task: str = "binary"  # one of LABEL_TASKS; for retrieval the classes are the items
@@ -212,7 +212,7 @@ class Label(Feature):
 
     @property
     def is_ranking(self) -> bool:
-        """Whether the label is how relevant a row is among those of its group."""
+        """Whether the label says how relevant a row is, beside the other rows of its group."""
         return self.task == RANKING
 
     @property
@@ -317,11 +317,12 @@ class Image(Feature):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Text(Feature):
-    """UTF-8 text. Preprocessing hashes its first `length` words into `buckets`, with `pairs` their pairs too.
+    """UTF-8 text. Preprocessing hashes the first `length` words into `buckets`.
 
     `words` says what a word is: `as_written` between blanks, or a run of letters and digits in `lower_case`.
-    Pairs may have up to `gap` other words between them. `characters` are the shortest and the longest run of
-    characters that is hashed too, into as many buckets of their own; (): none.
+    With `pairs`, pairs of these words are hashed too; up to `gap` other words may stand between the two.
+    `characters` are the shortest and the longest run of characters that is hashed too, into as many buckets
+    of their own; (): none.
     """
 
     length: int = 64
@@ -353,7 +354,7 @@ class Text(Feature):
 class Tokens(Feature):
     """A fixed number of token ids, each in 0 … vocabulary_size-1.
 
-    `tokenizer` names what made them of text: `bytes`, or a file with this SHA-256, its `tokenizer_digest`.
+    `tokenizer` names what made them of text: `bytes`, or a file, whose SHA-256 is `tokenizer_digest`.
     """
 
     length: int = 0

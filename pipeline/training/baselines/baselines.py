@@ -165,7 +165,7 @@ def make(subject: Subject, predictions: np.ndarray, labels: np.ndarray) -> dict:
 
 
 _PERFECT = 0.999  # of the deciding metric; few models of real data reach it
-_ROWS_ALONE = 5_000  # that each column alone is fitted to
+_ROWS_ALONE = 5_000  # rows for a model of one column alone
 _MOST_ALONE = 200  # columns that are tried
 _NAMED = 3  # columns that are named, at most
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.training.baselines.table import CATEGORIES, NUMBERS, TEXTS, Table
 
-_MOST_CATEGORIES = 254  # in a column, for which histogram gradient boosting has 255 bins
+_MOST_CATEGORIES = 254  # of a column: histogram gradient boosting has 255 bins for it
 _MOST_ITERATIONS = 1_000  # the solver's default of 100 is too few for one-hot columns
 _WORDS_OF_TREES = 100  # of a text; each is a column
 

@@ -105,7 +105,7 @@ def detect(strategy: tf.distribute.Strategy) -> Hardware:
         return Hardware(
             kind=kind, name=weakest["device_name"], compute_capability=weakest["compute_capability"]
         )
-    # Not on Linux: no flags, so nothing is promised.
+    # Systems other than Linux give no flags, so no native format is assumed there.
     flags = machine.processor("flags") if kind == "CPU" else ""
     return Hardware(kind=kind, cpu_flags=frozenset(flags.split()))
 

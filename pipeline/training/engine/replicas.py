@@ -1,8 +1,8 @@
 """What replicas of one step share: sums over them, and layers that fit them.
 
 Without `adapt_to_replicas`, Keras (3.15, measured) draws the same dropout mask on every replica, and
-BatchNormalization keeps the moving statistics of replica 0 alone. A layer keeps the losses of its outputs in
-one list. Where replicas wait for each other within the model, as for shared statistics, a later replica
+BatchNormalization keeps the moving statistics of replica 0 alone. A layer keeps the losses of all replicas in
+one list: where replicas wait for each other within the model, as for shared statistics, a later replica
 deletes the losses of an earlier one.
 """
 

@@ -53,12 +53,12 @@ class Sight:
 
 
 def sight_of(model: keras.Model, label: TokenLabel, strategy: tf.distribute.Strategy) -> Sight | None:
-    """Computes pairs of rows, each row as a batch of its own: layers such as a mixture of experts share a
-    capacity in a batch. None where rows have fewer than `SHORTEST` tokens, or the model draws random numbers,
-    so that the same row gets other logits.
+    """Compares the logits of pairs of rows. None if rows have fewer than `SHORTEST` tokens, or if the model
+    draws random numbers, so that the same row gets different logits each time.
 
-    Weights that are all 0, or all one small number, are others meanwhile: a branch that begins with such a
-    factor (layer scale, Touvron et al. 2021) hides what it sees.
+    Each row is a batch of its own, because the rows of a batch share the capacity of layers such as a mixture
+    of experts. Weights that are all 0, or all one small number, get larger values meanwhile: a branch that
+    begins with such a factor (layer scale, Touvron et al. 2021) hides what it sees.
     """
     if label.length < SHORTEST:
         return None

@@ -1,9 +1,9 @@
 """Defaults by rules: the values that a config leaves to its dataset, as `base.by_rules` does. No TensorFlow.
 
-A config leaves a number by 0, a list by (), an option of a model as `_OF_MODELS` says, and a text by "auto".
-A value that it names, or that the command line names, stays as it is. A command resolves a config before
-anything else reads it: so a run, its record and all that is made of them know numbers alone. The rules count
-the rows of the training split, R below.
+A config leaves a value to the rules by writing 0 for a number, () for a list, "auto" for a text, and for an
+option of a model what `_OF_MODELS` says. Any other value, of the config or the command line, stays as it is.
+A command resolves a config before anything else reads it: so a run, its record and all that is made of them
+know numbers alone. The rules count the rows of the training split, R below.
 
 | key | rule |
 |---|---|

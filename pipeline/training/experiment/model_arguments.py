@@ -13,7 +13,7 @@ from pipeline.data.schema.schema import SEGMENTS
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment.model_fit import Pixels
 
-# Parameters that take the number of outputs: a model that has one gives logits.
+# Parameters for the number of outputs. A model function with one of them returns logits.
 OUTPUTS = frozenset({"outputs", "num_classes"})
 _APPLICATIONS = "keras.src.applications."
 _COLORS = 3

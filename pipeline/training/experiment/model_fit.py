@@ -133,7 +133,7 @@ def _rescales(model: keras.Model) -> bool:
 def _may_get_images(layer: keras.Layer) -> bool:
     try:
         return len(layer.input.shape) == 4
-    except (AttributeError, ValueError, TypeError):  # raised where it was called never, or more than once
+    except (AttributeError, ValueError, TypeError):  # the layer was never called, or more than once
         return True
 
 
@@ -399,7 +399,7 @@ class _Data:
             return features, "the"
         features = _cast(features, "float32")
         if (mask := self._mask(features)) is not None:
-            # Not 0 for an empty text either.
+            # At least 1, so that an empty text is not divided by 0.
             count = keras.ops.maximum(keras.ops.sum(mask, axis=1, keepdims=True), 1.0)
             return keras.ops.sum(
                 features * (mask / count)[:, :, None], axis=1

@@ -117,8 +117,8 @@ _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.
 }
 
 
-# Arguments of Keras's optimizers that would act on each replica separately, or not under a strategy; and the
-# keys that do the same for all replicas.
+# Keras's optimizers have these arguments, but they would act on each replica separately, or not at all under
+# a strategy. The keys beside them do the same for all replicas.
 _DONE_HERE = {
     "learning_rate": "learning_rate",
     "gradient_accumulation_steps": "train.micro_batches",
@@ -158,7 +158,7 @@ def _offered(args: config_lib.Optimizer) -> dict[str, float | None]:
 
 
 def announced(args: config_lib.Optimizer) -> tuple[str, ...]:
-    """Describes, in a line, where an optimizer of Keras gets other values than its defaults; else none."""
+    """Describes, in a line, which values of a Keras optimizer are not its defaults; none if all are."""
     name, inline = code.call(args.name, key="--config.optimizer.name")
     found = getattr(keras.optimizers, name.removeprefix("keras.optimizers:"), None)
     if name in _OPTIMIZERS or not isinstance(found, type):
@@ -432,5 +432,5 @@ class Muon(keras.optimizers.Muon):
         return id(variable) not in self._matrices
 
     def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
-        """Applies one decay to all variables; Keras has another one for those that AdamW updates."""
+        """Applies one decay to all variables; Keras has a second one for those that AdamW updates."""
         keras.optimizers.Optimizer._apply_weight_decay(self, variables)

@@ -16,10 +16,10 @@ AUTO, ALWAYS, NEVER = config_lib.SPARSE
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tables:
-    """The trained tables of a model from which rows are gathered, and nothing else is read.
+    """The trained tables of which a step reads single rows, so that it can update these rows alone.
 
     Attributes:
-      hindrance: why the run cannot update by rows, whatever its optimizer is; empty: it can.
+      hindrance: why the run cannot update by rows with any optimizer; empty: it can.
     """
 
     variables: Sequence[keras.Variable]

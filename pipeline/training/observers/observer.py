@@ -22,7 +22,7 @@ class Place:
 
     Attributes:
       workdir: the run's working directory.
-      memory: a file in it for what the observer must remember after a kill, such as the id of its run.
+      memory: a file in `workdir` for what the observer must know again after a kill, such as its run's id.
     """
 
     workdir: pathlib.Path

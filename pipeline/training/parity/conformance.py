@@ -23,7 +23,7 @@ from pipeline.training.replay.stream import Batch
 _LARGEST_FIRST_LOSS = 2.0
 _OF_ONE = 1e-4  # for an example by itself and in its batch: sums are in another order
 _NONE = 0.5  # for errors that are 0 or 1
-_BITS = 1e-12  # less than two different float32 can differ by: every bit must be the same
+_BITS = 1e-12  # smaller than any difference of two float32, so every bit must be the same
 _NOISE = 0.1  # added to weights, so that a weight that begins at 0 does not block gradients of others
 _MIXED = Precision(policy="mixed_bfloat16", reason="asked for")
 
@@ -119,7 +119,7 @@ def seen_tokens(model: keras.Model, label: TokenLabel) -> Comparison:
     name, what = "seen tokens", "logits before and after a change of later tokens, or of other documents"
     found = sight.sight_of(model, label, tf.distribute.get_strategy())
     if found is None:
-        why = f"a row has fewer than {sight.SHORTEST} tokens, or gets other logits each time"
+        why = f"a row has fewer than {sight.SHORTEST} tokens, or gets different logits each time"
         return Comparison(name=name, what=what, skipped=why)
     changes = {"later tokens": found.later, "other documents": found.others}
     return comparison(

@@ -75,8 +75,8 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         schema=_attempt(schema_lib.load, [first / schema_lib.FILE_NAME, files.schema], problems),
         statistics=_attempt(
             _statistics,
-            # For several datasets, only the run has the statistics: in `statistics`, unless that file is from
-            # another run.
+            # For several datasets, only the run has the statistics: in `dataset_statistics` if it began with
+            # the weights and `statistics` of another run, else in `statistics`.
             [
                 *([] if others else [first / manifest_lib.STATISTICS_FILE_NAME]),
                 files.dataset_statistics if files.dataset_statistics.exists() else files.statistics,

@@ -210,7 +210,7 @@ class Process:
     from_step: int | None
     step: int
     wall_s: float
-    was_killed: bool  # a later process followed, and it did not write that it ended
+    was_killed: bool  # it did not write that it ended, and a later process followed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

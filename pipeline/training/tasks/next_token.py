@@ -89,7 +89,7 @@ class NextToken(Task):
 
 
 def _next(labels: tf.Tensor) -> tf.Tensor:
-    """The label of the place after each, [batch, length]; -1 at the end."""
+    """For each place, the label of the next place, [batch, length]; -1 at the end."""
     return tf.pad(labels[:, 1:], [[0, 0], [0, 1]], constant_values=-1)
 
 

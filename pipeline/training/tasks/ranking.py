@@ -134,7 +134,7 @@ def _discounts(gains: tf.Tensor) -> tf.Tensor:
 
 
 def _differences(values: tf.Tensor) -> tf.Tensor:
-    """Each value less each other one: [batch, length] → [batch, length, length]."""
+    """The difference of each pair of values in a row: [batch, length] → [batch, length, length]."""
     return values[:, :, None] - values[:, None, :]
 
 

@@ -161,7 +161,7 @@ class Task(abc.ABC):
     def evaluated(
         self, label: Label, inputs: Mapping[str, tf.Tensor], logits: tf.Tensor, labels: tf.Tensor
     ) -> tf.Tensor:
-        """What the accumulator takes, float32 [batch, …]: the answers."""
+        """What the accumulator takes, float32 [batch, …]; unless a task overrides this, the answers."""
         del labels
         return self.answers(label, inputs, logits)
 
