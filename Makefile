@@ -8,6 +8,8 @@ REQUIREMENTS := requirements.txt requirements/dev.txt
 OPTIONAL_REQUIREMENTS := $(addprefix requirements/,docs.txt export.txt gcp.txt gpu.txt models.txt notebooks.txt observers.txt preflight.txt search.txt tpu.txt peers.txt)
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 UV := uv==0.13.9
+# The pip of Python 3.11's venv (23.2) takes no hash for a package with an extra, such as google-auth[pyopenssl].
+PIP := pip==25.3
 # Worker processes of the tests.
 JOBS ?= 2
 # Programs of tests/soak, their cases (all), and more flags, such as --kills=50, --count=50 or --list.
@@ -31,6 +33,9 @@ endef
 # .venv is made anew where its Python is gone, or is another than PYTHON= names.
 FITTING := $(filter $(if $(PYTHON),$(call version_of,$(PYTHON)),$(PYTHONS)),$(call version_of,.venv/bin/python))
 
+# An empty environment at $(2) for the Python $(1).
+new_venv = rm -rf $(2) && $(1) -m venv $(2) && $(2)/bin/pip install --quiet --disable-pip-version-check $(PIP)
+
 .PHONY: help
 help:  ## List these commands.
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 26
@@ -42,7 +47,7 @@ install: .venv/.installed  ## Install the pinned, hashed requirements into .venv
 .venv/.installed: $(REQUIREMENTS) $(if $(FITTING),,FORCE)
 	@$(needs_python)
 	@echo "Installing TensorFlow, Beam and what they need for $(NEWEST) into .venv; this takes minutes."
-	@rm -rf .venv && $(NEWEST) -m venv .venv
+	@$(call new_venv,$(NEWEST),.venv)
 	@start=$$SECONDS; \
 	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes $(REQUIREMENTS:%=-r %); \
 	.venv/bin/pip check --disable-pip-version-check; \
@@ -117,7 +122,7 @@ build/engines/%/job-server.jar: deploy/job_server.sh deploy/%/pom.xml
 
 # Of the launcher's Python: what Beam pickles, no other version reads.
 build/engines/worker/.installed: requirements/gcp.txt .venv/.installed
-	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
+	$(call new_venv,.venv/bin/python,$(@D))
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
@@ -135,7 +140,7 @@ docs: build/docs/.installed  ## Build the site into build/site; a warning is an 
 
 build/docs/.installed: requirements/docs.txt
 	@$(needs_python)
-	rm -rf $(@D) && $(NEWEST) -m venv $(@D)
+	$(call new_venv,$(NEWEST),$(@D))
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
@@ -157,7 +162,7 @@ same-as: install  ## The same bytes, orders and losses as those of COMMIT? PENST
 
 .PHONY: same-python
 same-python: install  ## The same bytes, orders and losses under OTHER=python3.11? PENSTOCK_DATA; ten minutes.
-	rm -rf build/other && "$${OTHER:?names another supported Python}" -m venv build/other
+	$(call new_venv,"$${OTHER:?names another supported Python}",build/other)
 	build/other/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	.venv/bin/python -m tests.soak.same_as --commit=HEAD --python=build/other/bin/python \
 	  --data="$${PENSTOCK_DATA:?names the folder of the real data}"
@@ -199,7 +204,7 @@ benchmark-source: install peers  ## What a row costs through penstock's source, 
 peers: build/peers/.installed  ## Install what `make benchmark-input` and `benchmark-train` compare with into build/peers: 6 GB.
 
 build/peers/.installed: requirements/peers.txt .venv/.installed
-	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
+	$(call new_venv,.venv/bin/python,$(@D))
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
@@ -212,7 +217,7 @@ test-tpu: build/tpu/.installed  ## Tests of input, step and checkpoints with req
 	TPU_SKIP_MDS_QUERY=1 $(<D)/bin/python -m pytest -n $(JOBS) $(TPU_TESTS)
 
 build/tpu/.installed: requirements/tpu.txt .venv/.installed
-	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
+	$(call new_venv,.venv/bin/python,$(@D))
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
@@ -248,7 +253,7 @@ lock: build/uv/bin/uv  ## Pin and hash requirements*.in, for every supported Pyt
 
 build/uv/bin/uv:
 	@$(needs_python)
-	@$(NEWEST) -m venv build/uv && build/uv/bin/pip install --quiet --disable-pip-version-check $(UV)
+	@$(call new_venv,$(NEWEST),build/uv) && build/uv/bin/pip install --quiet --disable-pip-version-check $(UV)
 
 .PHONY: clean
 clean:  ## Remove what the commands above made: .venv, build/ and caches.

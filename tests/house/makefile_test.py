@@ -88,3 +88,10 @@ def test_no_python_that_fits(checkout, pythons, arguments, received):
     assert received in done.stderr
     assert "make PYTHON=/path/to/python3.13" in done.stderr
     assert not (checkout / ".venv").exists()
+
+
+def test_an_environment_gets_a_pip_that_reads_our_locks_first(checkout):
+    put_python(checkout / "bin/python3.11", "3.11")
+    planned = make(checkout, "--dry-run", "install").stdout
+    assert re.search(r"bin/pip install .*\bpip==\d.*\n(.*\n)*.*bin/pip install .*--require-hashes", planned)
+    assert (ROOT / "Makefile").read_text().count("-m venv") == 1  # every environment is made by one rule
