@@ -115,7 +115,9 @@ def test_a_note_that_cannot_be_is_refused(given, wrong):
 
 
 def test_a_row_of_json_without_text_is_told_and_a_file_without_it_is_rejected(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"text": null}\n{"title": "x"}\n{"text": ""}\n{"text": " "}\n')
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "one"}\n{"text": null}\n{"title": "x"}\n{"text": ""}\n{"text": " "}\n'
+    )
     (tmp_path / "b.jsonl").write_text('{"body": "two"}\n{"body": "three"}\n')
     source = TokenRows(source=JsonLines(), tokenizer=ByteTokenizer(), column="text", length=8)
     splits = source.input_splits([parse_input(str(tmp_path / "*.jsonl"))])
