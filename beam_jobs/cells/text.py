@@ -121,6 +121,7 @@ def clean_text(text: pa.StringArray, rules: Clean) -> pa.StringArray:
 
 NOT_UTF_8 = "not UTF-8"
 MISSING = "missing"
+MISPLACED = "a mark that is removed does not part thousands"
 
 # Remarks on rows that are kept: a local time that clocks show twice, a list that is too long.
 SHOWN_TWICE, TRUNCATED = NOTES = ("shown_twice", "truncated")

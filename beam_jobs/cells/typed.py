@@ -14,7 +14,7 @@ from beam_jobs.cells import datetimes
 from beam_jobs.cells import text as cell_text
 from beam_jobs.cells.images import ARROW_TYPE, image
 from beam_jobs.cells.lists import categories, fixed_list, multi_hot, single
-from beam_jobs.cells.text import MISSING, Problems, clean_text, decode, number
+from beam_jobs.cells.text import MISPLACED, MISSING, Problems, clean_text, decode, number
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     MOST_RELEVANT,
@@ -185,7 +185,11 @@ def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
         # The text of numbers has only digits and a point.
         if rules.rewrites and cell_text.is_number(cells.type):
             rules = dataclasses.replace(rules, remove=(), decimal=".")
-        cells = clean_text(decode(cells, problems), rules)
+        written = decode(cells, problems)
+        cells = clean_text(written, rules)
+        if rules.misplaced:
+            wrong = pc.match_substring_regex(written, rules.misplaced)
+            problems.add(pc.and_(cells.is_valid(), wrong), MISPLACED)
     values = number(feature, _with_values(feature, cells, problems), problems)
     if feature.clean.sentinels:
         found = pc.is_in(values.cast(pa.float64(), safe=False), value_set=pa.array(feature.clean.sentinels))

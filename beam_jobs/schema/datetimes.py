@@ -24,15 +24,26 @@ _MONTH = (  # in English and German; formats know the English ones
     "(?:jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[iy]|jun[ei]?|jul[yi]?|aug(?:ust)?"
     "|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)"
 )
+_YEAR = "(?:[0-9]{4}|[0-9]{2})"
 _UNREAD = re.compile(  # dates that no format reads
-    r"(?:[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}"
-    rf"|[0-9]{{1,2}}[. /-]+{_MONTH}[. ,/-]+(?:[0-9]{{4}}|[0-9]{{2}})"
-    rf"|{_MONTH}[. ]+[0-9]{{1,2}}(?:st|nd|rd|th)?[, ]+(?:[0-9]{{4}}|[0-9]{{2}})"
+    rf"(?:(?:[a-z]{{2,9}},? +)?(?:[0-9]{{1,2}}([./-])[0-9]{{1,2}}\1{_YEAR}"
+    rf"|[0-9]{{1,2}}[. /-]*{_MONTH}[. ,/-]*{_YEAR}"
+    rf"|{_MONTH}[. ]+[0-9]{{1,2}}(?:st|nd|rd|th)?[, ]+{_YEAR}"
+    rf"|{_MONTH} +[0-9]{{1,2}}(?=,? +[0-9]{{1,2}}:[0-9]{{2}}))"  # with the year at the end
+    r"|[0-9]{1,2}[. ]+(?:de )?[^\W\d_]{3,10}[.,]?(?: de)? (?:19|20)[0-9]{2}"  # in other languages
     r"|[0-9]{4}-?W[0-9]{2}(?:-?[1-7])?|[0-9]{4}-[0-3][0-9]{2}"  # weeks, and days of the year
-    r"|[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}(?=[ T].*[A-Z]{3,5}$))"  # dates with the name of a zone
-    r"(?:[ T,]+[0-9]{1,2}:[0-9]{2}.*)?",
+    r"|(?:19|20)[0-9]{2}\.[01][0-9]\.[0-3][0-9]|[0-9]{4}年[0-9]{1,2}月[0-9]{1,2}日|/Date\([0-9]+\)/"
+    r"|[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}(?=[ T-].*[0-9]{2}.*[^0-9Z]))"  # with a zone
+    r"(?:[ T,:-]+[0-9]{1,2}[.:][0-9]{2}.*)?",
     re.IGNORECASE,
 )
+_MONTHS = re.compile(
+    r"(?:19|20)[0-9]{2}[-/.](?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])[-/.](?:19|20)[0-9]{2}"
+    rf"|{_MONTH}[. /-]*{_YEAR}|(?:19|20)[0-9]{{2}}[ -]?Q[1-4]|Q[1-4][ /-]?(?:19|20)[0-9]{{2}}",
+    re.IGNORECASE,
+)
+_MONTHS_IN_DIGITS = re.compile("(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])")
+_YEAR_OF_MONTHS = 13  # more different months than a year has
 _CLOCK = re.compile(
     r"-?(?:[0-9]+ days?,? )?[0-9]{1,3}(?::[0-9]{2}){1,2}(?:[.,][0-9]+)?(?: ?[ap]m)?", re.IGNORECASE
 )
@@ -125,6 +136,15 @@ def unread_dates(profile: ColumnProfile) -> tuple[str, ...]:
     if not _spellings(dict(itertools.islice(values.items(), 0, None, 1 + len(values) // _TRIED))):
         return ()
     return _spellings(values)
+
+
+def are_months(profile: ColumnProfile) -> bool:
+    """Returns whether the values are months or quarters: `2026-05`, `May 2026`, `2026Q2`; or `202605`, if
+    there are more than a year has.
+    """
+    if profile.numbers is None:
+        return bool(profile.values) and all(map(_MONTHS.fullmatch, profile.values))
+    return len(profile.values) >= _YEAR_OF_MONTHS and all(map(_MONTHS_IN_DIGITS.fullmatch, profile.values))
 
 
 def are_times_of_day(profile: ColumnProfile) -> bool:

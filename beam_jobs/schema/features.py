@@ -8,9 +8,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from beam_jobs.schema.datetimes import are_times_of_day, propose_datetime, unread_dates
+from beam_jobs.schema.datetimes import (
+    are_months,
+    are_times_of_day,
+    mostly_dates,
+    propose_datetime,
+    unread_dates,
+)
 from beam_jobs.schema.numbers import propose_written
-from beam_jobs.schema.profiles import TELLS_APART, ColumnProfile, excerpt, spelling_aliases
+from beam_jobs.schema.profiles import (
+    TELLS_APART,
+    ColumnProfile,
+    excerpt,
+    is_number,
+    is_whole_number,
+    spelling_aliases,
+)
 from beam_jobs.sources.source import MOST_WRONG
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
@@ -282,11 +295,27 @@ def why_useless(profile: ColumnProfile) -> str:
         return "numbers that differ only behind the 16 digits that float64 keeps"
     is_id = profile.are_whole_numbers and (looks_like_id(profile) or needs_digits(profile))
     if differs and (
-        is_id or (profile.numbers is None and not looks_like_text(profile) and not _needs_reading(profile))
+        is_id
+        or (
+            profile.numbers is None
+            and not looks_like_text(profile)
+            and not _needs_reading(profile)
+            and not _are_mostly_numbers(profile)
+        )
     ):
         if are_times_of_day(profile):
             first = next(iter(profile.values))
             return f"times of day or durations ('{first}') all differ: write them as numbers, such as minutes"
+        if are_bracketed(profile):
+            first = excerpt(next(iter(profile.values)))
+            return f"lists that are written as text ({first!r}): JSON Lines would have them as lists"
+        if found := mostly_dates(profile):
+            form, wrong = found
+            odd = ", ".join(repr(excerpt(value)) for value in wrong[:3])
+            return f"mostly dates as {form}, but not {odd}: correct these, or name them by --missing"
+        if are_months(profile):
+            first = next(iter(profile.values))
+            return f"months or quarters ('{first}') all differ: write them as dates, such as 2024-12-01"
         return "every value differs, as in an id"
     rows, is_exact = present + profile.others, profile.are_whole_numbers or profile.numbers is None
     if looks_like_id(profile) and is_exact and rows >= _COUNTED and profile.distinct >= TELLS_APART * rows:
@@ -308,6 +337,17 @@ def flag_of(flag: str, column: str) -> str:
 def _follow_one_another(profile: ColumnProfile) -> bool:
     numbers = profile.numbers
     return profile.are_whole_numbers and numbers[-1] - numbers[0] == len(numbers) - 1
+
+
+def are_bracketed(profile: ColumnProfile) -> bool:
+    """Returns whether the values are lists or objects in text, as Python and JSON write them."""
+    return bool(profile.values) and all(value[:1] + value[-1:] in ("[]", "{}") for value in profile.values)
+
+
+def _are_mostly_numbers(profile: ColumnProfile) -> bool:
+    """Returns whether most values are numbers with decimals: a few words among them make no id."""
+    fractions = [value for value in profile.values if is_number(value) and not is_whole_number(value)]
+    return 2 * len(fractions) > len(profile.values)
 
 
 def _needs_reading(profile: ColumnProfile) -> bool:

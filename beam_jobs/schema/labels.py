@@ -8,10 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text, typed
-from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text
+from beam_jobs.schema.features import common_fields, flag_of, leaving_out, looks_like_text
 from beam_jobs.schema.numbers import propose_written
-from beam_jobs.schema.profiles import ColumnProfile, excerpt, is_number, same_values, spelling_aliases
-from beam_jobs.schema.remarks import delimiter_of, missing_remarks
+from beam_jobs.schema.profiles import (
+    ColumnProfile,
+    excerpt,
+    is_number,
+    is_whole_number,
+    same_values,
+    spelling_aliases,
+)
+from beam_jobs.schema.remarks import delimiter_of, flags_of_values, missing_remarks
 from beam_jobs.sources.source import InputSplit, Source, share_needed
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
@@ -68,7 +75,7 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
     if ends_in_dots:
         # Adult's test file has a point after each class.
         values = {value.rstrip(".") for value in values}
-    aliases = spelling_aliases(profile.values) if not ends_in_dots else {}
+    aliases = spelling_aliases(profile.values) | _number_aliases(profile) if not ends_in_dots else {}
     values -= aliases.keys()
     common = {
         "name": profile.name,
@@ -79,10 +86,38 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
         ),
         "evidence": profile.evidence(),
     }
+    if task is None:
+        _check_no_words_among_numbers(profile)
     task = _task(profile, values, task)
     if not LABEL_TASKS[task].classes[-1]:
         return Label(**common, task=task)
     return Label(**common, task=task, classes=in_natural_order(values))
+
+
+def _check_no_words_among_numbers(profile: ColumnProfile) -> None:
+    """Raises InputError where a few words keep numbers with decimals from being predicted as numbers."""
+    kept = same_values(profile.counts, profile.kept)
+    odd = sorted(value for value in profile.values if not is_number(value) and value not in kept)
+    fractions = [value for value in profile.values if is_number(value) and not is_whole_number(value)]
+    if odd and len(fractions) > max(_NUMBERED_CLASSES, len(profile.values) / 2):
+        rows = sum(profile.values[value] for value in odd)
+        raise InputError(
+            f"--label={profile.name}",
+            received=f"{len(fractions):,} numbers, and {', '.join(map(repr, odd[:3]))} ({rows:,} rows)",
+            expected="numbers alone, or classes",
+            action="If these mean that there is no label: "
+            f"{flags_of_values('missing', profile, odd[:3])}. To have their rows rejected: "
+            f"{flag_of('numeric', profile.name)}. To predict classes: --task={CLASSIFICATION}.",
+        )
+
+
+def _number_aliases(profile: ColumnProfile) -> dict[str, str]:
+    """Maps 1.0 to 1 where few whole numbers have several spellings: pandas writes 1.0 beside empty cells."""
+    numbers = {*(profile.numbers or ())}
+    if not 0 < len(numbers) <= _NUMBERED_CLASSES or not all(map(float.is_integer, numbers)):
+        return {}
+    usual = {float(value): value for value in sorted(profile.values, key=len, reverse=True)}
+    return {value: usual[float(value)] for value in profile.values if usual[float(value)] != value}
 
 
 def _propose_items(profile: ColumnProfile) -> Label:
@@ -277,9 +312,10 @@ def label_remarks(profile: ColumnProfile, label: Label, *, is_alone: bool = True
             f"{zeros:,} of {profile.rows:,} rows are not relevant."
         )
         return
-    if not is_alone or not profile.numbers or len(profile.numbers) <= 2:
+    count = len({*(profile.numbers or ())})
+    if not is_alone or count <= 2:
         return
-    count, low, high = len(profile.numbers), profile.numbers[0], profile.numbers[-1]
+    low, high = profile.numbers[0], profile.numbers[-1]
     seen = f"'{label.name}': {count:,} different numbers, {low:g} … {high:g}"
     if label.classes:
         yield f"{seen}, are taken as classes. To predict a number instead: --task=regression."
@@ -335,13 +371,13 @@ def _task(profile: ColumnProfile, values: set[str], requested: str | None) -> st
         expected = f"numbers, or 2 to {_CLASSES:,} classes"
         raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), expected)
     elif len(values) == sum(profile.values.values()) > _FEW_ROWS:
-        received = f"{len(values):,} classes of one row each"
+        received = f"{len(values):,} classes of one row each, such as {excerpt(min(values))}"
         raise _unsuitable(profile, f"--label={profile.name}", received, "classes of several rows")
     return task
 
 
 def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
-    many = len(values) > _NUMBERED_CLASSES or not profile.are_whole_numbers
+    many = len(values) > _NUMBERED_CLASSES or not all(map(is_whole_number, values))
     many |= len(values) == sum(profile.values.values()) > _FEW_ROWS
     return "regression" if profile.numbers and many and len(values) > 2 else CLASSIFICATION
 

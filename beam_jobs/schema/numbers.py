@@ -26,6 +26,8 @@ _STYLES = (
     ("\N{RIGHT SINGLE QUOTATION MARK}", "."),
     ("\N{NO-BREAK SPACE}", ","),
     ("\N{NARROW NO-BREAK SPACE}", ","),
+    (" ", ","),
+    (" ", "."),
 )
 # Files of several countries: `12.5` beside `12,5`. It comes last, where no mark can part thousands.
 _MIXED = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:[.,][0-9]+)?")
@@ -100,6 +102,7 @@ def written_remarks(profile: ColumnProfile, clean: Clean) -> Iterator[str]:
         f"'{profile.name}': {rows:,} values are numbers when {removed} is removed and {clean.decimal!r} "
         f"begins the decimals: {longest!r} is {style.number(longest):g}. If not, change 'clean'."
     )
+    yield from _unit_remarks(profile, style)
     pointed = [] if "." in clean.remove else [value for value in style.counts if "." in value]
     if clean.decimal != "." and pointed:
         rows = sum(style.counts[value] for value in pointed)
@@ -107,6 +110,26 @@ def written_remarks(profile: ColumnProfile, clean: Clean) -> Iterator[str]:
             f"'{profile.name}': {rows:,} values have a point before the decimals, others a comma: "
             f"{pointed[0]!r} is {style.number(pointed[0]):g}. If it parts thousands, write all numbers alike."
         )
+
+
+def _unit_remarks(profile: ColumnProfile, style: _Style) -> Iterator[str]:
+    """Yields a remark where numbers have different units, or some have none."""
+    by_unit: dict[str, list[str]] = {}
+    units = [part for part in style.remove if _is_unit(part)]
+    for value in style.counts:
+        by_unit.setdefault(next((unit for unit in units if unit in value), ""), []).append(value)
+    if len(by_unit) > 1:
+        seen = ", ".join(
+            f"{sum(map(style.counts.__getitem__, values)):,} {f'with {unit!r}' if unit else 'without'} "
+            f"({values[0]!r} is {style.number(values[0]):g})"
+            for unit, values in sorted(by_unit.items(), reverse=True)
+        )
+        yield f"'{profile.name}': units differ and are left out: {seen}. If they matter, write all in one."
+
+
+def _is_unit(part: str) -> bool:
+    """Returns whether a part that is removed is a unit or a currency."""
+    return part.isalnum() or part in "$€£¥₹%°"
 
 
 def point_remarks(profile: ColumnProfile) -> Iterator[str]:
@@ -131,7 +154,10 @@ def _style(profile: ColumnProfile) -> _Style | None:
     if len(odd) == 1 and len(counts) > 2:
         del counts[odd[0]]
     unit = _unit(counts)
+    is_code = len({*map(len, counts)}) == 1  # such as a telephone number
     for thousands, decimal in _STYLES if counts else ():
+        if thousands == " " and is_code:
+            continue
         matches = [_body(thousands, decimal).fullmatch(value.removesuffix(unit)) for value in counts]
         if all(matches):
             around = {found[side] for found in matches for side in ("before", "after")}

@@ -199,8 +199,6 @@ IN_NUMBERS = frozenset(
 TELLS_APART = 0.95  # as many different values for each row: an id, of which some rows may repeat
 _WRITTEN = 4  # copies of a row that a mistake may write, on average; more have another cause
 _SHOWN = 40  # characters of a value that are shown
-# A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
-_WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
 _WITH_E = re.compile("[0-9]+[eE][0-9]+")
 _IMAGE_NAMES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
@@ -280,10 +278,9 @@ class ColumnProfile:
         plain = NULL_MARKERS & self.counts.keys()
         others = self.counts.keys() - plain - {*self.declared_values}
         odd = {value for value in others if not is_number(value)}
-        # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not,
-        # nor does the only number with a comma.
-        is_amount = any(map(_WITH_COMMA.fullmatch, odd))
-        is_word = len(odd) == 1 and not is_amount and not any(map(_is_code, odd))
+        # If a single word keeps a column from numbers, it stands for "no number". What has digits does not: a
+        # code (01067), or the only amount of its kind: (61), 1,5 or 1 310.
+        is_word = len(odd) == 1 and not any(map(str.isdigit, "".join(odd)))
         is_marker = odd <= IN_NUMBERS or is_word
         numbers_but_for_it = len(odd) < len(others) and is_marker and not plain & {*self.kept}
         return tuple(sorted(plain | odd if numbers_but_for_it else plain))
@@ -440,6 +437,7 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
     reasons: collections.Counter[str] = collections.Counter()
     wrong_by_file: collections.Counter[str] = collections.Counter()
     doubtful: list[Rejection] = []
+    names: dict[str, set[str]] = {}  # of the columns, by file
     rows, further_lines, are_all = 0, 0, True
     for input_split in input_splits:
         path, misread = input_split.paths[0], _misread(columns)
@@ -452,6 +450,8 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
             further_lines += sum(rejection.lines - 1 for rejection in raw.rejected)
             doubtful += raw.doubtful
             rows += raw.columns.num_rows
+            if not raw.sparse:
+                names.setdefault(path, set()).update(raw.columns.schema.names)
             width = max(1, raw.columns.num_columns)
             limit = max(_LEAST_COUNTED, _COUNTED // width)
             most_bytes = max(_LEAST_BYTES, _COUNTED_BYTES // width)
@@ -475,7 +475,7 @@ def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_row
     )
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
     remarks += format_doubts(collections.Counter(row.reason for row in doubtful), doubtful)
-    remarks += columns_lib.header_remarks(columns)
+    remarks += [*columns_lib.header_remarks(columns), *columns_lib.file_remarks(names)]
     profiles = [gathered.profile(name, rows) for name, gathered in columns.items()]
     remarks += [*_repeated_remarks(seen, profiles, rows), *copy_remarks(input_splits)]
     return Profiles(profiles, remarks, are_all)

@@ -40,6 +40,7 @@ from pipeline.data.schema.feature_types import Datetime, Image, Label, Tokens
 from pipeline.data.schema.schema import Schema, ascii_words
 from pipeline.report import terminal
 
+_WORD = 3  # signs of a word that tells an alphabet, at least
 _SPLIT_AT_END = re.compile(r"(^|_)(train|training|validation|valid|val|dev|test|testing|eval)$")
 
 
@@ -98,9 +99,31 @@ def propose_from(
     files.check_unchanged(input_splits)
     return dataclasses.replace(
         proposal,
-        review=(*about_label, *remarks, *leaks, *others, *_dated_folders(input_splits, proposal.schema)),
+        review=(
+            *about_label,
+            *remarks,
+            *_misread(source, profiles),
+            *leaks,
+            *others,
+            *_dated_folders(input_splits, proposal.schema),
+        ),
         looked_at=_looked_at(profiles, max_rows, are_of_all_rows),
     )
+
+
+def _misread(source: Source, profiles: Sequence[ColumnProfile]) -> Iterator[str]:
+    """Yields a remark where a word in Latin-1 has no letter from a to z: other alphabets look so."""
+    while hasattr(source, "source"):
+        source = source.source
+    encoding = getattr(source, "encoding", "")
+    if encoding in ("latin-1", "cp1252"):
+        words = (word for each in profiles for value in each.values for word in value.split())
+        odd = next((word for word in words if len(word) >= _WORD and not re.search("[ -~]", word)), None)
+        if odd:
+            yield (
+                f"Words such as {odd!r} have no letter from a to z. If that is misread, {encoding.upper()} "
+                "is not the file's encoding: give it, such as --encoding=cp1251 or --encoding=gbk."
+            )
 
 
 def _dated_folders(input_splits: Sequence[InputSplit], schema: Schema) -> Iterator[str]:

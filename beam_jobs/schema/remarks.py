@@ -10,8 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from beam_jobs.schema.datetimes import datetime_remarks, moments_of, mostly_dates
-from beam_jobs.schema.features import flag_of, leaving_out, needs_digits
+from beam_jobs.schema.datetimes import (
+    are_months,
+    are_times_of_day,
+    datetime_remarks,
+    moments_of,
+    mostly_dates,
+)
+from beam_jobs.schema.features import are_bracketed, flag_of, leaving_out, looks_like_id, needs_digits
 from beam_jobs.schema.numbers import point_remarks, written_numbers, written_remarks
 from beam_jobs.schema.profiles import ColumnProfile, excerpt, far_values, is_number, same_values
 from beam_jobs.sources.source import share_needed
@@ -28,6 +34,19 @@ _OFTEN = 0.2  # share of the rows; a word that means "missing" is mostly rarer
 _NEGATIVE = re.compile(r"\([0-9][0-9.,]*\)|[0-9][0-9.,]*-|[\u2212\u2013\u2012\ufe63\uff0d][0-9][0-9.,]*")
 _DELIMITERS = ("|", ";", ",")
 _SECONDS = (100_000_000, 10_000_000_000)  # since 1970: from 1973 to 2286
+_UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
+# Amounts that nothing here reads: 1,12,345 and (1,234.5), 1.5K, 2.4 kg, 7.38±0.1, 9/5, 1.5D+03, ="005"
+_AMOUNT = re.compile(
+    r"""[=<>~≤≥≈]?["'(+\u2212-]?(?:[0-9]{1,3}(?:[,_'][0-9]{2,3})+|[0-9]+)(?:[.,][0-9]+)?"""
+    r"""(?:[)"*%-]|[kKMB]| [^\W\d_]{1,4}|[±/][0-9.]+|[Dd][+-]?[0-9]+)?"""
+)
+_ROUNDED = re.compile(r"[0-9](?:\.[0-9]{1,5})?[eE]\+[0-9]{2}")  # an id that a spreadsheet has shortened
+_TRUTHS = ({"0", "no", "n", "false", "f"}, {"1", "yes", "y", "true", "t"})
+_TOTALS = {
+    *("total", "totals", "grand total", "subtotal", "sum", "average", "mean"),
+    *("summe", "gesamt", "insgesamt", "somme", "totale", "suma"),
+}
+_OF_SUMS = 0.05  # share of the rows, at most, that are sums of others
 _WORDS_FOR_LISTS = 4  # times as many different lists as words in them
 
 
@@ -40,27 +59,31 @@ def missing_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         rows = sum(profile.counts[word] for word in words)
         is_often = rows > _OFTEN * profile.rows or isinstance(feature, Label) or _are_codes(profile, words)
         listed = ", ".join(repr(excerpt(word)) for word in words)
-        advice = f" If it is a value of its own: {_flags('not_missing', profile, words)}." if is_often else ""
+        advice = (
+            f" If it is a value of its own: {flags_of_values('not_missing', profile, words)}."
+            if is_often
+            else ""
+        )
         yield f"{named}: {listed} ({rows:,} of {profile.rows:,} rows) is taken as missing.{advice}"
     if profile.sentinels and profile.numbers:
         rows = sum(profile.counts[sentinel] for sentinel in profile.sentinels)
         yield (
             f"{named}: {', '.join(profile.sentinels)} ({rows:,} rows) is far from all other numbers "
             f"({profile.numbers[0]:g} … {profile.numbers[-1]:g}) and taken as missing. If it is one of them: "
-            f"{_flags('not_missing', profile, profile.sentinels)}."
+            f"{flags_of_values('not_missing', profile, profile.sentinels)}."
         )
     if far := far_in(profile, feature):
         rows = sum(profile.counts[value] for value in far)
         yield (
             f"{named}: {', '.join(far)} ({rows:,} of {profile.rows:,} rows) stands apart from all "
             f"other values, and repeats. {_or_cap(profile, far)}If it means that there is none: "
-            f"{_flags('missing', profile, far)}."
+            f"{flags_of_values('missing', profile, far)}."
         )
     elif suspects := _words_for_none(profile, feature):
         rows = sum(profile.counts[word] for word in suspects)
         yield (
             f"{named}: {', '.join(map(repr, suspects))} ({rows:,} of {profile.rows:,} rows) is taken as a "
-            f"value. If it means that there is none: {_flags('missing', profile, suspects)}."
+            f"value. If it means that there is none: {flags_of_values('missing', profile, suspects)}."
         )
     if unseen := [value for value in profile.declared if not same_values(profile.counts, [value])]:
         yield f"{named}: {', '.join(map(repr, unseen))} of --missing is in none of the rows."
@@ -157,7 +180,7 @@ def _words_for_none(profile: ColumnProfile, feature: Feature) -> list[str]:
     return sorted(suspects - same_values(profile.counts, profile.kept))
 
 
-def _flags(flag: str, profile: ColumnProfile, values: Iterable[str]) -> str:
+def flags_of_values(flag: str, profile: ColumnProfile, values: Iterable[str]) -> str:
     """Returns the flags of `infer_schema` that say what each value is, quoted for the shell."""
     texts = [f"--{flag}={profile.name}={value}" for value in values]
     # A sentence may end after it, so a value with a point of its own is quoted.
@@ -189,6 +212,7 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
             "the name. If they are amounts, make it numeric."
         )
     yield from _mixed_unit_remarks(profile)
+    yield from _written_remarks(profile, feature)
     if isinstance(feature, Numeric) and profile.with_e:
         value, more = profile.with_e[0], len(profile.with_e) - 1
         yield (
@@ -251,25 +275,64 @@ def _list_remarks(profile: ColumnProfile, feature: Categories) -> Iterator[str]:
 
 
 def _mixed_unit_remarks(profile: ColumnProfile) -> Iterator[str]:
-    """Yields where whole numbers are seconds since 1970 in some rows, and milliseconds in others."""
-    numbers = profile.numbers if profile.are_whole_numbers else None
-    seconds = [number for number in numbers or () if _SECONDS[0] <= number < _SECONDS[1]]
-    others = [number for number in numbers or () if number >= _SECONDS[1]]
-    if not seconds or not others or len(seconds) + len(others) < len(numbers):
-        return
-    inside = [number for number in others if seconds[0] / 2 <= number / 1000 <= 2 * seconds[-1]]
-    if len(inside) == len(others):
+    """Yields where whole numbers are seconds since 1970 in some rows, and milliseconds or less in others."""
+    found: dict[str, list[float]] = {}
+    for number in profile.numbers if profile.are_whole_numbers else ():
+        power = next((power for power in range(4) if _SECONDS[0] <= number / 1000**power < _SECONDS[1]), None)
+        if power is None:
+            return
+        found.setdefault(_UNITS[power], []).append(number)
+    seconds = [number / 1000 ** _UNITS.index(unit) for unit in found for number in found[unit]]
+    if len(found) > 1 and max(seconds) <= 4 * min(seconds):
+        listed = ", others like ".join(f"{unit} ({found[unit][0]:.0f})" for unit in _UNITS if unit in found)
+        since = listed.replace(" (", " since 1970 (", 1)
+        yield f"'{profile.name}': some values look like {since}. Write all in one unit."
+
+
+def _written_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+    """Yields remarks on values that people would read in another way than this feature does."""
+    named, values = f"'{profile.name}'", profile.values
+    sums = [value for value in profile.counts if value.casefold().rstrip(": ") in _TOTALS]
+    rows = sum(profile.counts[value] for value in sums)
+    if sums and rows <= _OF_SUMS * profile.rows:
         yield (
-            f"'{profile.name}': some values look like seconds since 1970 ({seconds[0]:.0f}), others like "
-            f"milliseconds ({others[0]:.0f}). Write all in one unit."
+            f"{named}: {sums[0]!r} ({rows:,} of {profile.rows:,} rows) may be a line of sums. Remove such "
+            "lines."
         )
+    folded = {value.casefold() for value in values}
+    if len(folded) > 2 and folded <= _TRUTHS[0] | _TRUTHS[1]:
+        ways = " and ".join(", ".join(map(repr, sorted(folded & truth))) for truth in _TRUTHS)
+        yield f"{named}: {ways} look like two answers in several spellings. Write each in one."
+    if are_months(profile) and isinstance(feature, Numeric | Categorical):
+        yield (
+            f"{named}: months or quarters ({next(iter(values))!r}) are taken as "
+            f"{'numbers' if isinstance(feature, Numeric) else 'words'}. To have them as dates, write the "
+            "first day of each, such as 2024-12-01."
+        )
+    if are_times_of_day(profile) and isinstance(feature, Categorical):
+        first = next(iter(values))
+        yield f"{named}: times of day or durations ({first!r}) are taken as words. As numbers, write minutes."
+    if looks_like_id(profile) and profile.numbers and isinstance(feature, Numeric):
+        if all(map(_ROUNDED.fullmatch, values)):
+            first = next(iter(values))
+            yield f"{named}: a spreadsheet has cut off digits of ids ({first}). Export them as text."
+        elif not profile.are_whole_numbers and all(map(float.is_integer, profile.numbers)):
+            yield (
+                f"{named}: ids are taken as numbers, because some end in a fraction of zero "
+                f"({next(value for value in values if '.' in value)}). Write them without it."
+            )
 
 
 def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
     """Yields the first remark that applies, if words are odd as categories."""
     words, rows = profile.distinct, sum(profile.values.values()) + profile.others
     named, delimiter = f"'{profile.name}'", delimiter_of(profile)
-    if all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
+    if are_bracketed(profile):
+        yield (
+            f"{named}: cells such as {excerpt(next(iter(profile.values)))!r} are taken as words. If they are "
+            "lists, write the rows as JSON Lines, in which lists are lists."
+        )
+    elif all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
         yield f"{named}: numbers in other digits than 0 to 9 are taken as words. Write them with 0 to 9."
     elif delimiter:
         flag = shlex.quote(f"--list_delimiter={profile.name}={delimiter}")
@@ -279,6 +342,11 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
         )
     elif remark := _mostly(profile):
         yield remark
+    elif words >= _MANY and all(map(_AMOUNT.fullmatch, profile.values)) and not are_months(profile):
+        yield (
+            f"{named}: values such as {next(iter(profile.values))!r} are taken as words. If they are "
+            "amounts, write them with digits, a point and a minus alone, in one unit."
+        )
     elif words >= _MANY_CATEGORIES and rows < _RARE * words:
         sentences = sum(" " in word.strip() for word in profile.values)
         text = " If it is sentences, make it 'text'." if sentences > _HALF * len(profile.values) else ""
@@ -299,7 +367,7 @@ def _mostly(profile: ColumnProfile) -> str:
         return (
             f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
             """are categories. Write them as numbers (-61 for "(61)"); where they mean that there is none: """
-            f"{_flags('missing', profile, odd[:_SHOWN])}; to have their rows rejected: "
+            f"{flags_of_values('missing', profile, odd[:_SHOWN])}; to have their rows rejected: "
             f"{flag_of('numeric', profile.name)}."
         )
     if found := mostly_dates(profile):
@@ -308,7 +376,7 @@ def _mostly(profile: ColumnProfile) -> str:
         return (
             f"{named}: {dates:,} of {rows:,} values are dates as {form}, but not {_most(profile, wrong)}; "
             "so all are categories. Correct them; where they mean that there is none: "
-            f"{_flags('missing', profile, wrong[:_SHOWN])}."
+            f"{flags_of_values('missing', profile, wrong[:_SHOWN])}."
         )
     return ""
 
@@ -342,7 +410,7 @@ def delimiter_of(profile: ColumnProfile, *, lists: float = _WORDS_FOR_LISTS) -> 
 
     `lists`: a column of lists has at least this many times as many different lists as words.
     """
-    for delimiter in _DELIMITERS:
+    for delimiter in () if are_bracketed(profile) else _DELIMITERS:
         words = {word.strip() for value in profile.values for word in value.split(delimiter)} - {""}
         if words and lists * len(words) <= len(profile.values):
             return delimiter
@@ -359,10 +427,8 @@ def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         for rare, usual in aliases[:_SHOWN]
     )
     more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
-    yield (
-        f"'{profile.name}': spellings that differ in case or blanks are one: {first}{more}. If not, remove "
-        "'aliases'."
-    )
+    what = "several spellings of a number" if profile.numbers else "spellings that differ in case or blanks"
+    yield f"'{profile.name}': {what} are one: {first}{more}. If not, remove 'aliases'."
 
 
 def _visible(value: str) -> str:

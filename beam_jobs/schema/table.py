@@ -178,12 +178,18 @@ def _group_remarks(profile: ColumnProfile) -> Iterator[str]:
 
 
 def _repeated_header(profiles: Sequence[ColumnProfile]) -> Iterator[str]:
-    rows = min((profile.counts.get(profile.name, 0) for profile in profiles), default=0)
+    rows = min((_named(profile) for profile in profiles), default=0)
     if rows and len(profiles) > 1:
         yield (
             f"The names of the columns stand again in {rows:,} rows, as where files were joined: they are "
             "no data. Leave them out, for instance with awk 'NR==1{first=$0} NR==1||$0!=first'."
         )
+
+
+def _named(profile: ColumnProfile) -> int:
+    """Counts the rows with the column's own name in it, also behind a byte order mark."""
+    name = profile.name
+    return sum(profile.counts.get(text, 0) for text in (name, f"\ufeff{name}", f'\ufeff"{name}"'))
 
 
 def _with_names(features: Sequence[Feature]) -> list[Feature]:

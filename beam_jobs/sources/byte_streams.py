@@ -23,6 +23,7 @@ _OTHERS = {  # other first bytes: what the file is, and what to do
     b"PAR1": ("a Parquet file", "Give --format=parquet."),
     b"Obj\x01": ("an Avro file", "Give --format=avro."),
     b"SQLite format 3\x00": ("an SQLite database", "Export the table as CSV."),
+    b"version https://git-lfs": ("a pointer of Git LFS in place of the file", "Get it with git lfs pull."),
     b"%PDF-": ("a PDF", "Give the table in a file of its own, such as CSV."),
 }
 
@@ -71,6 +72,8 @@ class ByteStream:
         for start, ending in _COMPRESSED.items():
             if block.startswith(start):
                 raise self._error("compressed bytes", f"text, or a name that ends in {ending}")
+        if block[257:262] == b"ustar":
+            raise self._error("a tar archive", "text", "Unpack it.")
         for start, (received, action) in _OTHERS.items():
             if block.startswith(start):
                 raise self._error(received, "text", action)
@@ -163,6 +166,17 @@ def encoding_of(samples: Sequence[bytes]) -> str:
 def has_byte_order_mark(start: bytes) -> bool:
     """Returns whether a file with this start has a byte order mark, which says its encoding."""
     return start.startswith(tuple(_MARKS))
+
+
+def tells_encoding(start: bytes) -> bool:
+    """Returns whether a file with this start has a byte order mark, or letters of UTF-8."""
+    if has_byte_order_mark(start):
+        return True
+    try:
+        codecs.getincrementaldecoder(UTF_8)().decode(start)
+    except UnicodeDecodeError:
+        return False
+    return not start.isascii()
 
 
 def utf_16_of(start: bytes) -> str | None:

@@ -3,7 +3,7 @@
 import collections
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -161,6 +161,17 @@ def column_names(header: Sequence[str], path: str) -> tuple[str, ...]:
             action="Rename columns in the file.",
         )
     return names
+
+
+def file_remarks(names: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Yields remarks on columns that some files lack; `names` has the columns of each file."""
+    for name in dict.fromkeys(name for found in names.values() for name in found):
+        lacking = [path for path, found in names.items() if name not in found]
+        if lacking:
+            yield (
+                f"{len(lacking):,} of {len(names):,} files lack the column '{name}', such as {lacking[0]}: "
+                "convert will refuse them. Add it there, or leave it out of all (--ignore)."
+            )
 
 
 def header_remarks(names: Iterable[str]) -> Iterator[str]:

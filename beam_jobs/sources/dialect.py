@@ -45,7 +45,7 @@ def find(
     """Values of the dialect's flags that are not `given`, for the first file of `inputs`.
 
     Without `guess`, it takes only what is certain: never Latin-1, never a missing header, no quotes but ". A
-    byte order mark overrides an encoding that is `remembered`, not one that a flag gives.
+    byte order mark, or letters of UTF-8, override an encoding that is `remembered`, not that of a flag.
     """
     sought = {"delimiter", "encoding", "header"} | ({"quote", "escape"} if guess else set())
     if sought <= given.keys() and "encoding" not in remembered:
@@ -55,7 +55,7 @@ def find(
         return {}
     with ByteStream(file.path) as stream:
         start = stream.read(_START_BYTES)
-    is_marked = "encoding" in remembered and byte_streams.has_byte_order_mark(start)
+    is_marked = "encoding" in remembered and byte_streams.tells_encoding(start)
     known = given.get("encoding") if not is_marked else None
     encoding = str(known or _encoding(file, start, guess=guess))
     text = start.decode(encoding, "replace").removeprefix("\ufeff")
@@ -160,17 +160,31 @@ def _odd_lines(text: str, dialect: Dialect) -> int:
 # --- Tables that no flag makes readable: what was done to them, and a command that undoes it.
 
 _TITLES = 20  # lines above a table, at most
+_NO_TABLES = (
+    (re.compile(r'\s*\{\s*"'), "an object of JSON", "Give --format=jsonl, if each line is one."),
+    (re.compile(r"\s*\[\s*\{"), "a JSON array", "Run jq -c '.[]' FILE > NEW.jsonl and read that."),
+    (re.compile(r"\s*<(?:!doctype|html)", re.IGNORECASE), "a page of HTML", "Get the table itself."),
+)
+# What stands between cells, though no --delimiter is it, and the command that makes tabs of it.
+_LONG_DELIMITERS = (
+    (re.compile("::"), "'::'", r"sed 's/::/\t/g'"),
+    (re.compile(r"\|\|"), "'||'", r"sed 's/||/\t/g'"),
+    (re.compile("  +"), "several blanks", r"sed 's/^ *//; s/ *$//; s/  */\t/g'"),
+)
 
 
 def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, has_header: bool) -> None:
     """Raises InputError where the first rows, `text`, show what is wrong with the header or the quotes."""
     rows = first_rows(text if len(text) < _START_BYTES else text[: text.rfind("\n") + 1], dialect)
     sign = {"\t": r"\t"}.get(dialect.delimiter) or re.sub(r"[/.*\[\]^$&\\]", r"\\\g<0>", dialect.delimiter)
+    _check_is_table(text, path)
     if found := _EXCEL.match(text):
         received, command = f"{found[0].strip()!r}, a line for Excel", "sed 1d"
     elif dialect.quote == '"' and 2 * _with_blanks(rows[1:]) >= max(2, len(rows)):
         received = f"blanks between {dialect.delimiter!r} and a quote, which is text then"
         command = f"python3 -c {shlex.quote(_WITHOUT_BLANKS.format(json.dumps(dialect.delimiter)))}"
+    elif found := _long_delimiter(rows):
+        received, command = found
     elif rows and has_header and (above := _lines_above(text, rows)):
         received, command = f"{above:,} lines above the table, such as {rows[0][0]!r}", f"sed 1,{above}d"
     elif rows and has_header and (known := _misfit(rows, sign)):
@@ -179,6 +193,8 @@ def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, h
         received, command = "names in quotes with blanks between them", ""
     else:
         return
+    if command and "\n" not in text:  # sed would take the file for one line
+        command = rf"tr '\r' '\n' | {command}"
     if command and not byte_streams.keeps_ascii_bytes(encoding):
         command = f"iconv -f {for_iconv(encoding)} -t utf-8 | {command}"
     raise InputError(
@@ -189,6 +205,24 @@ def check_first_rows(text: str, dialect: Dialect, *, path: str, encoding: str, h
         if command
         else "Give --delimiter=' '.",
     )
+
+
+def _check_is_table(text: str, path: str) -> None:
+    for start, kind, remedy in _NO_TABLES:
+        if start.match(text):
+            raise InputError(f"input {path}", received=kind, expected="delimited text", action=remedy)
+
+
+def _long_delimiter(rows: Sequence[Sequence[str]]) -> tuple[str, str] | None:
+    """Returns what stands between the cells of rows of one cell, and a command that makes tabs of it."""
+    lines = [row[0].strip() for row in rows if len(row) == 1]
+    if len(lines) < max(3, len(rows)):
+        return None
+    for sign, name, command in _LONG_DELIMITERS:
+        sizes = {len(line.split() if sign.pattern.startswith(" ") else sign.split(line)) for line in lines}
+        if len(sizes) == 1 and min(sizes) > 1 and any(map(sign.search, lines)):
+            return f"{name} between cells, where a delimiter is one character", command
+    return None
 
 
 def cat(path: str) -> str:

@@ -98,12 +98,15 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
 
 
 def one_split_a_file(inputs: Iterable[Input]) -> list[InputSplit]:
-    """An input split for each file that is not empty; raises InputError if all files of an input are empty.
+    """An input split for each file that is not empty; raises InputError if all files of an input are empty,
+    or files of the same kind lie in folders that the input does not stand for.
+
     Where an input may be empty, one of its empty files stands for all of them.
     """
     found: list[InputFile] = []
     for given in inputs:
         listed = list_files(given)
+        _check_none_left(given.location.rstrip("/"), [file.path for file in listed])
         if not given.may_be_empty:
             check_not_empty(listed)
         found += [file for file in listed if file.bytes] or listed[:1]
@@ -255,6 +258,51 @@ def _match_in(folder: str, pattern: str, enters: Callable[[Sequence[str]], bool]
             "where those are the cause.",
         ) from None
     return found
+
+
+def _check_none_left(location: str, found: Sequence[str]) -> None:
+    """Raises InputError where a directory, `location`, holds files of the kinds of those `found` in folders
+    that it does not stand for.
+    """
+    if "://" in location or not os.path.isdir(location):  # noqa: PTH112
+        return
+    kinds = {_kind(path) for path in found}
+    left = next((path for path in _in_other_folders(location) if _kind(path) in kinds), None)
+    if left:
+        is_flat = all(directory_of(path) == location for path in found)
+        own = f"{location}/{'*' if is_flat else '*=*/**'}{_kind(left)}"
+        raise InputError(
+            f"--input={location}",
+            received=f"files in folders that are not read, such as {left}",
+            expected="files in the folder itself, or in folders with names such as day=2026-11-01",
+            action=f"To read them too: {shlex.quote(f'--input={location}/**{_kind(left)}')}; to leave them "
+            f"out: {shlex.quote(f'--input={own}')}.",
+        )
+
+
+def _in_other_folders(location: str) -> Iterator[str]:
+    """Yields the files, hidden ones aside, of folders in `location` that it does not stand for. It enters
+    links to folders elsewhere, not links within these.
+    """
+    for folder, names, files in os.walk(location):
+        inside = [part for part in folder[len(location) :].split("/") if part]
+        names[:] = sorted(name for name in names if not _is_hidden(name))
+        if not all(map(FOLDER.fullmatch, inside)):
+            yield from (f"{folder}/{name}" for name in sorted(files) if not _is_hidden(name))
+            continue
+        own = os.path.realpath(location)
+        for path in (f"{folder}/{name}" for name in names if not FOLDER.fullmatch(name)):
+            real = os.path.realpath(path)
+            if os.path.islink(path) and os.path.commonpath([own, real]) not in (own, real):  # noqa: PTH114
+                yield from (
+                    f"{within}/{name}" for within, _, files in os.walk(path) for name in sorted(files)
+                )
+
+
+def _kind(path: str) -> str:
+    """The ending of a file's name, with that of its compression."""
+    ending = _ending(path)
+    return f"{_ending(path.removesuffix(ending))}{ending}" if ending in COMPRESSION else ending
 
 
 def _measured(path: str, status: os.stat_result | OSError) -> Match:

@@ -207,6 +207,11 @@ def _what_to_give(inputs: Sequence[Input], formats: Mapping[str, Format]) -> str
         others = ", ".join(path for name, path in files.items() if name != known)
         glob = shlex.quote(f"--input={folder}/*{name[name.rfind('.') :]}")
         return f"There are files of other kinds, such as {others}: name those that are meant, as {glob}."
+    if all(given.location.lower().endswith((".json", ".geojson")) for given in inputs):
+        return (
+            "If each line is an object: --format=jsonl. If the file is one array: jq -c '.[]' FILE > "
+            "NEW.jsonl, and read that."
+        )
     if media == {"image"}:
         return "These are images: give --format=images."
     if packed := [given.location for given in inputs if given.location.lower().endswith(_PACKED)]:

@@ -18,7 +18,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
-from beam_jobs.cells.text import MISSING, NOT_UTF_8
+from beam_jobs.cells.text import MISPLACED, MISSING, NOT_UTF_8
 from pipeline.base.errors import InputError, naming_shortages, printable
 from pipeline.data.origins.files import Origin, place
 
@@ -184,6 +184,10 @@ def check_rejection_limit(
 
 # What the commonest reason means where no row is good, by a part of it.
 _WHY_ALL = {
+    MISPLACED: "Likely numbers have another decimal mark than the schema's: write them alike, or "
+    "correct 'remove' and 'decimal' under 'clean' in the schema.",
+    "no such file": "Likely paths start from another folder (--path_root=FOLDER), or have \\ in place of "
+    "/ between folders.",
     "not a date as": "Likely dates are written in another form than the schema's 'format': write them so, or "
     "correct the schema (infer_schema --date_format=COLUMN=FORMAT).",
     "number": "Likely numbers are written in another form, such as with a decimal comma ('decimal' under "
@@ -413,8 +417,14 @@ ESCAPED = "text behind a closing quote that follows a backslash"
 UNCLOSED = "a quote that is not closed"
 SEVERAL_ROWS = "a quoted cell holds line ends, and its lines have as many delimiters as the header"
 _DOUBTS = {SEVERAL_ROWS: "If each of its lines is a row, and quotes are text, give --quote=none. "}
+_CELLS = re.compile("([0-9]+) cells in place of ([0-9]+)")
+_TOO_FEW = " too few"
 # Causes by a part of the rejection's reason.
 _CAUSES = {
+    _TOO_FEW: "Likely rows end before their last cells, where these are empty. To add them: python3 -c "
+    '\'import csv, sys; rows = list(csv.reader(sys.stdin, delimiter=",")); '
+    'csv.writer(sys.stdout, delimiter=",", lineterminator="\\n").writerows('
+    'row + [""] * (len(rows[0]) - len(row)) for row in rows)\' < FILE > NEW.csv',
     ESCAPED: "Likely a backslash stands before quotes within cells: give --escape='\\'.",
     TEXT_BEHIND: "Likely quotes are a part of the text: give --quote=none.",
     UNCLOSED: "Likely quotes are a part of the text: give --quote=none.",
@@ -441,6 +451,9 @@ def takes_encoding(source: Source) -> bool:
 
 def likely_cause(reasons: Mapping[str, int], *, rows: int, has_encoding: bool = False) -> str:
     """Returns a sentence and a blank where more than 5% of `rows` were rejected for `reasons`, else ""."""
+    sizes = [(int(found[1]), int(found[2])) for found in map(_CELLS.fullmatch, reasons) if found]
+    if sizes and all(1 < cells < names for cells, names in sizes):
+        reasons = {f"{reason}{_TOO_FEW}": count for reason, count in reasons.items()}
     for words, cause in (_CAUSES_WITH_ENCODING if has_encoding else _CAUSES).items():
         if sum(count for reason, count in reasons.items() if words in reason) > MOST_WRONG * rows:
             return f"{cause} "

@@ -220,7 +220,8 @@ class TokenRows:
             rejected.append(
                 Rejection(source=origin.file, row=origin.row, column=self.column, reason=reason, raw=value)
             )
-        return pc.if_else(pc.utf8_is_space(texts), None, texts), rejected
+        # A null may lie over the bytes that were not UTF-8, which Arrow's functions of text refuse.
+        return pc.if_else(pc.utf8_is_space(texts.fill_null("")), None, texts), rejected
 
     def _encoded(self, texts: pa.StringArray) -> Iterator[tuple[np.ndarray, bool]]:
         """Yields tokens, int32, of each text or part of a long one, and whether the text ends with them."""

@@ -58,6 +58,10 @@ def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
         cleaned = tf.where(values == spelling, value, cleaned)
     for marker in clean.null_markers:
         missing |= values == marker
+    if clean.misplaced:
+        cleaned = tf.where(
+            tf.strings.regex_full_match(values, f"(?s:.*)(?:{clean.misplaced})(?s:.*)"), "?", cleaned
+        )
     for part in clean.remove:
         cleaned = tf.strings.regex_replace(cleaned, re.escape(part), "")
     if clean.decimal != ".":

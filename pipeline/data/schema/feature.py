@@ -20,6 +20,8 @@ _WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "str
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?")
 
+_THOUSANDS = frozenset(",.'\u2019 \u00a0\u202f")  # marks that part thousands
+
 # What a record holds for a missing value under `missing: mark`; none for int64: any number may be a value.
 _MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}
 
@@ -38,6 +40,14 @@ class Clean:
     def rewrites(self) -> bool:
         """Returns whether a number may be written with more than its digits and a point."""
         return bool(self.remove) or self.decimal != "."
+
+    @property
+    def misplaced(self) -> str:
+        """A pattern of RE2 for numbers in which a mark that is removed parts no thousands, as in 2855,50;
+        empty where no such mark is removed.
+        """
+        marks = map(re.escape, sorted({*self.remove} & _THOUSANDS))
+        return "|".join(f"[0-9]{mark}(?:[0-9]{{1,2}}|[0-9]{{4,}})(?:[^0-9{mark}]|$)" for mark in marks)
 
     def keeps(self, value: str) -> bool:
         """Returns whether clean-up leaves `value` as it is: serving cleans again what is stored."""

@@ -10,6 +10,7 @@ import PIL.Image
 import pyarrow as pa
 import pytest
 
+from beam_jobs.cells.text import MISPLACED
 from beam_jobs.cells.typed import parse
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -42,6 +43,8 @@ def test_numbers():
         (Numeric(name="n", number="int64"), "1.5", "not a whole number"),
         (Numeric(name="n", number="int64"), "0x1F", "not a whole number"),
         (Numeric(name="n", number="int64"), "9223372036854775808", "a whole number beyond int64"),
+        (Numeric(name="n", clean=Clean(remove=(",",))), "2332,50", MISPLACED),
+        (Numeric(name="n", clean=Clean(remove=(".",), decimal=",")), "2855.50", MISPLACED),
         (Numeric(name="n", minimum=0), "-1", "below the minimum of 0"),
         (Numeric(name="n", maximum=9), "10", "above the maximum of 9"),
         (Categorical(name="c", vocabulary=("a",), unknown="reject"), "b", "not in the vocabulary"),
@@ -175,3 +178,9 @@ def test_an_image_is_a_path_or_its_own_bytes():
     assert paths.problems == {1: outside, 2: "missing"}
     large = parse(feature, pa.array(["a.png"], pa.large_string()), directory="gs://x")
     assert [value["path"] for value in large.values.to_pylist()] == ["gs://x/a.png"]
+
+
+def test_marks_that_part_thousands_are_removed_in_every_grouping():
+    feature = Numeric(name="n", clean=Clean(remove=(",", "CHF", " ")))
+    values, problems = parsed_text(feature, "CHF 1,234.5", "1,23,456", "12,345,678 CHF", "50 CHF")
+    assert (values, problems) == ([1234.5, 123456.0, 12345678.0, 50.0], {})

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from beam_jobs.schema.datetimes import unread_dates
-from beam_jobs.schema.features import propose_feature
+from beam_jobs.schema.features import propose_feature, why_useless
 from beam_jobs.schema.remarks import feature_remarks
 from beam_jobs.schema.table import propose
 from pipeline.base.errors import InputError
@@ -146,6 +146,24 @@ def test_dates_that_all_differ_are_no_id():
         (("2024-W01-1", "2024-W52-7"), "'2024-W01-1'"),
         (("2024-001", "2024-365"), "'2024-001'"),
         (("2024-03-01 10:00 CET", "2024-03-02 10:00 PST"), "'2024-03-01 10:00 CET'"),
+        *(
+            ((text.format("01"), text.format("02")), repr(text.format("01")))
+            for text in (
+                "2024-03-{}T10:00:00+01:00[Europe/Zurich]",
+                "2024-03-{} 10:00:00 GMT+1",
+                "2024-03-{}-10.30.00.123456",
+                "2024.03.{}",
+                "2024年03月{}日",
+                "{}/Mar/2024:10:00:00 +0100",
+                "{}MAR2024:10:30:00",
+                "{}-MAR-24 10.30.00.000000 AM",
+                "{}.03.2024 10:30 Uhr",
+                "{} mars 2024",
+                "Fri Mar {} 10:00:00 2024",
+                "Fri Mar {} 2024 10:00:00 GMT+0100 (CET)",
+                "/Date(17000000000{})/",
+            )
+        ),
     ],
 )
 def test_dates_that_no_one_format_reads_are_left_out_with_an_example_of_each(values, shown: str):
@@ -180,3 +198,40 @@ def test_seconds_and_milliseconds_in_one_column_are_told():
 )
 def test_what_only_resembles_dates_is_not_left_out_as_dates(values: tuple[str, ...]):
     assert not unread_dates(profile(*values))
+
+
+@pytest.mark.parametrize("values", [("2024-01", "2024-02"), ("May 2024", "June 2024"), ("2024Q1", "2024 Q4")])
+def test_months_are_told(values: tuple[str, ...]):
+    column = profile(*values, *values)
+    told = f"'c': months or quarters ({values[0]!r}) are taken as words. To have them as dates"
+    assert any(each.startswith(told) for each in feature_remarks(column, propose_feature(column)))
+    assert why_useless(profile(*values)).startswith("months or quarters")
+
+
+def test_months_in_digits_are_told_where_they_are_more_than_a_year_has():
+    for numbers, is_told in ((range(202401, 202413), False), ([*range(202401, 202413), 202501], True)):
+        column = profile(*numbers, *numbers)
+        assert ("taken as numbers" in "".join(feature_remarks(column, propose_feature(column)))) == is_told
+
+
+def test_all_units_of_time_since_1970_are_told():
+    seconds = [1_700_000_000 + 999 * n for n in range(30)]
+    column = profile(
+        *seconds, *(10**6 * second for second in seconds), *(10**9 * second for second in seconds)
+    )
+    told = "".join(feature_remarks(column, propose_feature(column)))
+    assert "others like microseconds (1700000000000000), others like nanoseconds (17000000" in told
+
+
+def test_times_of_day_that_repeat_are_told():
+    column = profile("7:05", "7:05", "8:15")
+    assert "times of day or durations ('7:05') are taken as words" in "".join(
+        feature_remarks(column, propose_feature(column))
+    )
+
+
+def test_words_among_dates_that_all_differ_are_named_as_what_keeps_them_from_dates():
+    column = profile(*(f"2024-01-01 12:{minute:02}" for minute in range(60)), "open", "pending")
+    assert why_useless(column) == (
+        "mostly dates as %Y-%m-%d, but not 'open', 'pending': correct these, or name them by --missing"
+    )

@@ -76,7 +76,7 @@ def test_lists_of_items_have_the_items_as_vocabulary():
 def test_a_label_whose_every_class_has_one_row_is_refused():
     names = profile(*(f"n{at}" for at in range(200)), name="name")
     with pytest.raises(
-        InputError, match="--label=name: received 200 classes of one row each; expected classes"
+        InputError, match="--label=name: received 200 classes of one row each, such as n0; expected classes"
     ):
         propose_label(names)
     assert propose_label(profile(*range(0, 600, 40))).task == "regression"  # of numbers, that is usual
@@ -172,3 +172,21 @@ def test_without_a_label_the_columns_that_could_be_one_are_listed():
         "There is no label, so a model has nothing to predict. Candidates: 'target' (3 classes: a, b, c); "
         "'bought' (2 classes: no, yes); 'price' (regression). Run again with --label=COLUMN."
     )
+
+
+def test_classes_that_pandas_wrote_as_floats_in_some_files_are_the_same():
+    label = propose_label(profile("0", "1", "0.0", "1.0"))
+    assert (label.task, label.classes, label.clean.aliases) == (
+        "binary",
+        ("0", "1"),
+        {"0.0": "0", "1.0": "1"},
+    )
+
+
+def test_words_among_the_numbers_of_a_label_make_no_classes():
+    prices = profile(*(f"{number}.5" for number in range(30)), "sold", "??", "sold")
+    with pytest.raises(InputError, match=r"received 30 numbers, and '\?\?', 'sold' \(3 rows\)") as raised:
+        propose_label(prices)
+    for way in ("'--missing=c=??' --missing=c=sold", "--numeric=c", "--task=classification"):
+        assert way in str(raised.value)
+    assert propose_label(prices, task="classification").task == "multiclass"

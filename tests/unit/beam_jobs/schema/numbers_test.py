@@ -30,6 +30,8 @@ from tests.unit.beam_jobs.schema.profiles import profile
         (("12.5", "12,5", "-7.25", "1,234"), (), ",", [12.5, 12.5, -7.25, 1.234]),  # files of two countries
         (("3.25", "-12", "1,5"), (), ",", [3.25, -12.0, 1.5]),
         (("3.25", "-12", "1,500"), (",",), ".", [3.25, -12.0, 1500.0]),
+        (("1 310,40", "513,82"), (" ",), ",", [1310.4, 513.82]),
+        (("1 310 400", "7"), (" ",), ",", [1310400.0, 7.0]),
     ],
 )
 def test_numbers_for_people_are_numbers_with_a_clean_up(values, remove, decimal, numbers):
@@ -227,3 +229,48 @@ def test_so_are_typed_ones_beyond_int64(kind: pa.DataType):
 def test_fractions_behind_the_digits_of_float64_are_left_out_with_the_reason():
     column = profile(*(f"{10**16}.{at:03}" for at in range(60)), "", name="x")
     assert why_useless(column) == "numbers that differ only behind the 16 digits that float64 keeps"
+
+
+def test_telephone_numbers_are_no_amounts():
+    assert propose_feature(profile("440 123 456", "440 123 457")).kind != "numeric"
+
+
+def test_units_that_differ_are_told():
+    column = profile("5%", "0.05", "7%")
+    [_, told] = feature_remarks(column, propose_feature(column))
+    assert told == (
+        "'c': units differ and are left out: 2 with '%' ('5%' is 5), 1 without ('0.05' is 0.05). If they "
+        "matter, write all in one."
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["1,{},234", "({}.5)", "{}_000", "{}.5K", "{} kg", "7.{}±0.1", "{}/7", '="{}"']
+)
+def test_amounts_that_are_words_are_told(text: str):
+    column = profile(*(text.format(number) for number in range(10, 40)), "7 g")
+    told = "".join(feature_remarks(column, propose_feature(column)))
+    assert "are taken as words. If they are amounts, write them with digits" in told
+    codes = profile(*(f"{number}123A" for number in range(10, 40)), "10123B")
+    assert not list(feature_remarks(codes, propose_feature(codes)))
+
+
+def test_the_only_amount_of_its_kind_is_not_missing():
+    column = profile(*range(30), "(61)")
+    assert not column.markers
+    assert "but not '(61)' (1)" in "".join(feature_remarks(column, propose_feature(column)))
+
+
+def test_words_among_numbers_that_all_differ_make_no_id():
+    column = profile(*(f"{number}.5" for number in range(30)), "n.m.", "err")
+    assert not why_useless(column)
+    assert "30 of 32 values are numbers" in "".join(feature_remarks(column, propose_feature(column)))
+
+
+def test_ids_that_a_program_has_rewritten_are_told():
+    for cells, told in (
+        (("1001", "1002.0", "1003.0"), "some end in a fraction of zero (1002.0)"),
+        (("1.23457E+15", "1.23458E+15"), "a spreadsheet has cut off digits of ids (1.23457E+15)"),
+    ):
+        column = profile(*cells, name="order_id")
+        assert told in "".join(feature_remarks(column, propose_feature(column)))

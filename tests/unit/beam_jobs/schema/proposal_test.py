@@ -175,3 +175,18 @@ def test_a_size_like_most_images_is_proposed_and_a_huge_one_is_named(tmp_path: p
         for told in review
     )
     assert any("huge.png is 500 high × 900 wide" in told for told in review)
+
+
+def test_columns_that_some_files_lack_are_told(tmp_path: pathlib.Path):
+    (tmp_path / "a.csv").write_text("n,size\n1,2\n")
+    (tmp_path / "b.csv").write_text("n\n3\n")
+    review = propose_from(CsvFiles(), [Input(location=str(tmp_path))], max_rows=10).review
+    assert any("1 of 2 files lack the column 'size', such as" in each and "b.csv" in each for each in review)
+
+
+def test_words_of_another_alphabet_in_latin_1_are_told(tmp_path: pathlib.Path):
+    for words, is_told in (("да\nнет\nнет\n", True), ("Zürich\nGenève\nGenève\n", False)):
+        (tmp_path / "a.csv").write_bytes(f"w\n{words}".encode("cp1251" if is_told else "latin-1"))
+        source = CsvFiles(encoding="latin-1")
+        review = propose_from(source, [Input(location=str(tmp_path))], max_rows=10).review
+        assert any("LATIN-1 is not the file's encoding" in each for each in review) == is_told

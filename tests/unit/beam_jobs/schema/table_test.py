@@ -382,3 +382,32 @@ def test_rows_that_are_ranked_together_are_a_group_as_long_as_the_longest():
 def test_a_group_that_cannot_be_ranked_is_refused(given: dict, message: str):
     with pytest.raises(InputError, match=re.escape(message)):
         propose(QUERIES, name="s", **given)
+
+
+def test_a_line_of_sums_is_told():
+    column = profile(*["Bern"] * 30, "Chur", "Total")
+    assert "'c': 'Total' (1 of 32 rows) may be a line of sums. Remove such lines." in feature_remarks(
+        column, propose_feature(column)
+    )
+    product = profile("Total", "Basic", "Total")  # a word like others
+    assert not list(feature_remarks(product, propose_feature(product)))
+
+
+def test_two_answers_in_several_spellings_are_told():
+    column = profile("yes", "no", "1", "0")
+    assert "'c': '0', 'no' and '1', 'yes' look like two answers in several spellings. Write each in one." in [
+        *feature_remarks(column, propose_feature(column))
+    ]
+
+
+def test_lists_as_python_prints_them_are_told():
+    lists = profile(*(f"['a', 'b{number}']" for number in range(5)), "[]", "[]")
+    assert "If they are lists, write the rows as JSON Lines" in "".join(
+        feature_remarks(lists, propose_feature(lists))
+    )
+    assert why_useless(profile("[0.1 0.2]", "[0.3 0.4]")).startswith("lists that are written as text")
+
+
+def test_a_header_behind_a_byte_order_mark_is_told_too():
+    columns = [profile("a", "\ufeffid", name="id"), profile("1", "n", name="n")]
+    assert propose(columns, name="t", label=None).review[0].startswith("The names of the columns stand again")

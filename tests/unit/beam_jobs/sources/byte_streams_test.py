@@ -43,6 +43,8 @@ def test_a_file_that_is_cut_short_or_misnamed_is_named(tmp_path: pathlib.Path, n
     ("content", "message"),
     [
         (b"PK\x03\x04" + bytes(99), "a ZIP archive or a spreadsheet; expected text. Unpack it, or save"),
+        (b"version https://git-lfs.github.com/spec/v1\noid", "a pointer of Git LFS.*git lfs pull"),
+        (b"a.csv".ljust(257, b"\0") + b"ustar", "a tar archive.*Unpack it"),
         (lzma.compress(TEXT), "xz.*Unpack it with xz -d"),
         (b"PAR1" + bytes(99), "a Parquet file; expected text. Give --format=parquet"),
     ],

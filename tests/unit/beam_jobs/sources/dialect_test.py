@@ -2,6 +2,7 @@
 
 import gzip
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -203,9 +204,9 @@ def test_what_is_given_is_not_looked_for(tmp_path: pathlib.Path):
 
 @pytest.mark.parametrize(
     ("encoding", "read_as"),
-    [("utf-16", "utf-16-le"), ("utf-8-sig", "utf-8"), ("cp1252", "cp1252"), ("utf-8", "cp1252")],
+    [("utf-16", "utf-16-le"), ("utf-8-sig", "utf-8"), ("cp1252", "cp1252"), ("utf-8", "utf-8")],
 )
-def test_a_byte_order_mark_says_more_than_what_a_schema_remembers(
+def test_a_byte_order_mark_or_letters_of_utf_8_say_more_than_what_a_schema_remembers(
     tmp_path: pathlib.Path, encoding: str, read_as: str
 ):
     path, known = tmp_path / "a.csv", {"delimiter": ";", "encoding": "cp1252", "header": "yes"}
@@ -278,3 +279,37 @@ def test_utf_16_is_not_cut(tmp_path: pathlib.Path):
 
 def test_a_delimiter_that_is_said_is_taken_as_shells_can_type_it(tmp_path: pathlib.Path):
     assert found(tmp_path / "a.csv", table("\t").encode(), delimiter=r"\t")["delimiter"] == "\t"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n', "an object of JSON; .*--format=jsonl"),
+        ('[\n {"a": 1}]', r"a JSON array; .*jq -c '\.\[\]'"),
+        ("<!DOCTYPE html>\n<html></html>\n", "a page of HTML"),
+    ],
+)
+def test_what_is_no_table_is_named(tmp_path: pathlib.Path, content: str, message: str):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InputError, match=f"received {message}"):
+        raw_rows.read(CsvFiles(), tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("delimiter", ["::", "||", "   "])
+def test_a_delimiter_of_several_characters_is_named_with_a_command(tmp_path: pathlib.Path, delimiter: str):
+    path = tmp_path / "a.csv"
+    path.write_text("".join(delimiter.join(row) + "\n" for row in (("a", "b"), ("1", "2"), ("3", "4"))))
+    with pytest.raises(InputError, match="where a delimiter is one character") as raised:
+        raw_rows.read(CsvFiles(), path)
+    command = re.search("Run (.*) > fixed.csv", str(raised.value))[1]
+    fixed = subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
+    assert fixed == "a\tb\n1\t2\n3\t4\n"
+
+
+def test_a_command_for_lines_that_end_in_carriage_returns_leaves_the_table(tmp_path: pathlib.Path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"sep=,\ra,b\r1,2\r3,4\r")
+    with pytest.raises(InputError, match="lines above the table") as raised:
+        raw_rows.read(CsvFiles(), path)
+    command = re.search("Run (.*) > fixed.csv", str(raised.value))[1]
+    assert subprocess.run(command, shell=True, check=True, capture_output=True).stdout == b"a,b\n1,2\n3,4\n"

@@ -17,6 +17,7 @@ import pytest
 from beam_jobs.checks.dataset import verify
 from beam_jobs.schema.proposal import propose_from
 from beam_jobs.sources import files, flags
+from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.files import WithPartitions, parse_input
 from beam_jobs.sources.formats import open_source
 from beam_jobs.sources.source import Input
@@ -317,3 +318,28 @@ def test_a_path_that_is_there_is_no_split(tmp_path, monkeypatch):
 def test_a_location_that_beam_does_not_reach_is_refused():
     with pytest.raises(InputError, match=r"--input=no://where/a\.csv: .*a location that Beam reaches"):
         files.list_files(parse_input("no://where/a.csv"))
+
+
+# Folders that a directory does not stand for.
+
+
+def test_files_in_other_folders_are_not_left_out_in_silence(linked: pathlib.Path):
+    (linked / "old").mkdir()
+    (linked / "old" / "notes.txt").touch()
+    assert len(CsvFiles().input_splits([Input(location="raw")])) == 3  # those of other kinds are
+    (linked / "old" / "z.csv").write_text("n\n1\n")
+    with pytest.raises(InputError, match=r"that are not read, such as raw/old/z\.csv") as raised:
+        CsvFiles().input_splits([Input(location="raw")])
+    every, own = re.findall("'--input=(.*?)'", str(raised.value))
+    assert "z.csv" in named(every) and named(own) == ["a.csv", "b.csv", "c.csv"]
+
+
+def test_nor_are_those_of_a_link_to_elsewhere(tmp_path: pathlib.Path):
+    for name in ("raw/a.csv", "store/b.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("n\n1\n")
+    (tmp_path / "raw" / "self").symlink_to(".")
+    assert len(CsvFiles().input_splits([Input(location=str(tmp_path / "raw"))])) == 1
+    (tmp_path / "raw" / "2026").symlink_to("../store")
+    with pytest.raises(InputError, match=r"such as .*raw/2026/b\.csv; .*'--input=.*raw/[*]\.csv'"):
+        CsvFiles().input_splits([Input(location=str(tmp_path / "raw"))])

@@ -2,6 +2,9 @@
 
 import dataclasses
 import pathlib
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -221,3 +224,15 @@ def test_what_can_be_is_kept():
     assert source_flags._known("csv", remembered) == {
         name: value for name, value in remembered.items() if name != "text_unit"
     }
+
+
+def test_rows_that_end_before_empty_cells_get_them_by_a_command():
+    cause = likely_cause({"3 cells in place of 4": 30, "2 cells in place of 4": 4}, rows=100)
+    command = re.search("python3 -c '(.*)' < FILE", cause)[1]
+    rows = "a,b,c,d\n1,2\n3,4,5\n"
+    run = subprocess.run(
+        [sys.executable, "-c", command], input=rows, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "a,b,c,d\n1,2,,\n3,4,5,\n"
+    for other in ("5 cells in place of 4", "1 cells in place of 4"):
+        assert "FILE" not in likely_cause({"3 cells in place of 4": 30, other: 4}, rows=100)
