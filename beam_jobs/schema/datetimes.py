@@ -12,6 +12,7 @@ import pyarrow as pa
 from beam_jobs.cells.datetimes import from_text
 from beam_jobs.cells.text import Problems
 from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, excerpt
+from beam_jobs.sources.source import MOST_WRONG, share_needed
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import Datetime
 from pipeline.data.schema.times import FIRST_YEAR, FORMATS, OF_DIGITS
@@ -19,6 +20,8 @@ from pipeline.data.schema.times import FIRST_YEAR, FORMATS, OF_DIGITS
 _TRIED = 20  # values from which the possible formats are found
 _ZEROS = re.compile(r"[0 :./T-]+")  # 0000-00-00 00:00, which databases write for "no date"
 _WRONG = 0.01  # share of the rows with a value; if more are wrong, the column is something else
+_IN_CENTURIES = 0.8  # share of the values that are tried; the others may be 99999999
+_BEYOND = "<value out of range:"  # how Arrow writes a time that no calendar holds
 _MOSTLY = 0.5  # share of the rows from which a remark says that the column is mostly dates
 _MONTH = (  # in English and German; formats know the English ones
     "(?:jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[iy]|jun[ei]?|jul[yi]?|aug(?:ust)?"
@@ -102,7 +105,12 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
     if bad:
         first = ", ".join(repr(excerpt(value)) for value in bad[:3])
         rows = sum(profile.values[value] for value in bad)
-        yield f"'{profile.name}': {rows:,} rows are no such dates ({first}) and will be rejected."
+        flags = " ".join(shlex.quote(f"--missing={profile.name}={value}") for value in bad[:3])
+        needed = f"--max_rejected_fraction={share_needed(rows, profile.rows):g}"
+        yield (
+            f"'{profile.name}': {first} ({rows:,} of {profile.rows:,} rows) will be rejected, as no such "
+            f"dates: convert needs {needed}. If they mean that there is none: {flags}."
+        )
 
 
 def _as_good(fits: Sequence[_Fit]) -> Iterator[str]:
@@ -174,8 +182,24 @@ def _fits(profile: ColumnProfile, *, most_wrong: float = _WRONG) -> list[_Fit]:
     fits = [_fit(format, values, profile.first_year) for format in _possible(values, formats)]
     rows = sum(values.values())
     return sorted(
-        (fit for fit in fits if fit.rows_wrong <= most_wrong * rows), key=lambda fit: fit.rows_wrong
+        (fit for fit in fits if _is_close(fit, values, rows=rows, most_wrong=most_wrong)),
+        key=lambda fit: fit.rows_wrong,
     )
+
+
+def _is_close(fit: _Fit, values: Mapping[str, int], *, rows: int, most_wrong: float) -> bool:
+    """Returns whether few rows are wrong, or some more that look like dates that do not exist: 2023-02-29."""
+    if fit.rows_wrong <= most_wrong * rows:
+        return True
+    shapes = {_shape(value) for value in values.keys() - {*fit.wrong}}
+    odd = sum(
+        values[value] for value in fit.wrong if _shape(value) not in shapes and not value.startswith(_BEYOND)
+    )
+    return fit.rows_wrong <= MOST_WRONG * rows and odd <= most_wrong * rows
+
+
+def _shape(value: str) -> str:
+    return re.sub("[0-9]", "9", value)
 
 
 def _possible(values: Mapping[str, int], formats: Sequence[str]) -> Iterator[str]:
@@ -185,7 +209,7 @@ def _possible(values: Mapping[str, int], formats: Sequence[str]) -> Iterator[str
         is_number = format in OF_DIGITS
         if len(values) < 2 and (is_number or _SHORT in format):
             continue
-        if is_number and not all(value.startswith(_CENTURIES) for value in first):
+        if is_number and sum(value.startswith(_CENTURIES) for value in first) < _IN_CENTURIES * len(first):
             continue
         if len(_fit(format, first).moments):
             yield format

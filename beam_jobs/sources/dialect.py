@@ -30,7 +30,7 @@ _YEARS = range(1800, 2200)
 _MUCH_LESS = 10  # times
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
 _BLANK_AND_QUOTE = re.compile(r'[ \t]+"')
-_EXCEL = re.compile(r'"?sep=(.)"?[;,\t]*\r?\n')
+_EXCEL = re.compile(r'"?sep=(.)"?[;,\t]*(?:\r\n?|\n)')
 _BETWEEN_BLANKS = re.compile(r'"[^"]*"(?: "[^"]*")+\r?\n')  # a header as R writes it
 _WITHOUT_BLANKS = (
     'import csv, sys; csv.writer(sys.stdout, delimiter={0}, lineterminator="\\n").writerows('
@@ -86,6 +86,10 @@ def delimiter_of(text: str) -> str | None:
     most = max(plain, key=plain.__getitem__, default=None)
     if most and plain[most] == 1 > fitting.get(most, 0):
         return most
+    single = _fitting(text, quote="'")
+    most = max(single, key=single.__getitem__, default=None)
+    if most and single[most] >= _FITTING and "'" in text:
+        return most
     return "," if best == "," else None
 
 
@@ -119,7 +123,8 @@ def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
     """Returns `dialect` with the quotes that leave the fewest lines odd; unchanged where other quotes do no
     better.
 
-    A backslash is an escape only where it stands before a quote.
+    A backslash is an escape only where it stands before a quote or, in rows without quotes, before a
+    delimiter or a line end.
     """
     escaped, least = dataclasses.replace(dialect, escape="\\"), _odd_lines(text, dialect)
     if _are_escaped(text, dialect) and _odd_lines(text, escaped) <= least:
@@ -130,6 +135,8 @@ def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
     others += [
         dataclasses.replace(dialect, quote=quote) for quote in (NONE, "'") if quote != dialect.delimiter
     ]
+    if f"\\{dialect.delimiter}" in text or "\\\n" in text:
+        others.append(dataclasses.replace(escaped, quote=NONE))
     odd = {other: _odd_lines(text, other) for other in others}
     best = min(odd, key=odd.__getitem__)
     return best if _MUCH_LESS * odd[best] < least else dialect
@@ -153,7 +160,7 @@ def _odd_lines(text: str, dialect: Dialect) -> int:
     if len(text) < _START_BYTES:
         lines.add(b"")
     odd = sum(row.lines for row in lines.odd().values() if row.flaw or row.doubt)
-    quoted = sum(any(map(_IN_QUOTES.fullmatch, row)) for row in rows) if dialect.quote != '"' else 0
+    quoted = sum(any(map(_IN_QUOTES.fullmatch, row)) for row in rows) if dialect.quote == NONE else 0
     return wrong + odd + quoted
 
 
@@ -311,7 +318,8 @@ def format_dialect(values: Mapping[str, object]) -> str:
     if quote := values.get("quote"):
         by += ", quotes are text (--quote=none)" if quote == NONE else f", in quotes {quote} (--quote)"
     if escape := values.get("escape"):
-        by += f", {escape} before quotes that are text (--escape)"
+        what = "delimiters and line ends" if quote == NONE else "quotes"
+        by += f", {escape} before {what} that are text (--escape)"
     return f"Read as CSV: cells between {by}, {values['encoding'].upper()} (--encoding), {names} (--header)."
 
 

@@ -111,7 +111,26 @@ def test_flags_of_dates_are_checked(flags, message: str):
 def test_a_few_dates_that_do_not_exist_are_told():
     column = profile(*(["2024-01-01"] * 199), "2023-02-29", name="when")
     remarks = list(feature_remarks(column, propose_feature(column)))
-    assert remarks[1] == "'when': 1 rows are no such dates ('2023-02-29') and will be rejected."
+    assert remarks[1] == (
+        "'when': '2023-02-29' (1 of 200 rows) will be rejected, as no such dates: convert needs "
+        "--max_rejected_fraction=0.005. If they mean that there is none: --missing=when=2023-02-29."
+    )
+
+
+@pytest.mark.parametrize(
+    ("date", "none"),
+    [
+        ("2024-01-0{}", "2024-02-30"),
+        ("2024010{}123000", "99999999999999"),
+        ("2024-01-0{} 00:00:00.000", "<value out of range: 2305843009213693952>"),
+    ],
+)
+def test_dates_that_do_not_exist_make_a_column_of_dates_no_other_column(date: str, none: str):
+    """Up to 5% of the rows; of other values, such as words, up to 1%."""
+    dates = [date.format(day) for day in range(1, 9)] * 10
+    assert isinstance(propose_feature(profile(*dates, *[none] * 4, name="when")), Datetime)
+    for others in ([none] * 5, ["open", "soon"]):
+        assert not isinstance(propose_feature(profile(*dates, *others, name="when")), Datetime)
 
 
 def test_days_of_many_rows_can_be_tested_on_the_last_ones():

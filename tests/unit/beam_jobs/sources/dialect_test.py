@@ -127,6 +127,18 @@ SINGLE = HEADER + "".join(f"'it''s, {i}',{i},'yes'\n" for i in range(60))
         ),
         (HEADER + '5\\" wide,1,yes\n6" wide,2,no\n' * 30, {}, '5\\" wide', 60),
         (SINGLE, {"quote": "'"}, "it's, 0", 60),
+        (
+            HEADER.replace(",", ";") + "'two; \nlines';1;yes\n'it''s';2;no\n\"q\";3;no\n" * 20,
+            {"quote": "'"},
+            "two; \nlines",
+            60,
+        ),
+        (
+            HEADER + "one\\, two,1,yes\nthree\\\nfour,2,no\nplain,3,no\n" * 20,
+            {"quote": "none", "escape": "\\"},
+            "one, two",
+            60,
+        ),
         (HEADER + '"two\nlines, ""really""",1,yes\n' * 30, {}, 'two\nlines, "really"', 30),
         (HEADER + '"a, b",1,yes\n' * 30 + '"Weird, Al" Yankovic,2,no\n', {}, "a, b", 30),
     ],
@@ -309,7 +321,7 @@ def test_a_delimiter_of_several_characters_is_named_with_a_command(tmp_path: pat
 def test_a_command_for_lines_that_end_in_carriage_returns_leaves_the_table(tmp_path: pathlib.Path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"sep=,\ra,b\r1,2\r3,4\r")
-    with pytest.raises(InputError, match="lines above the table") as raised:
+    with pytest.raises(InputError, match="a line for Excel") as raised:
         raw_rows.read(CsvFiles(), path)
     command = re.search("Run (.*) > fixed.csv", str(raised.value))[1]
     assert subprocess.run(command, shell=True, check=True, capture_output=True).stdout == b"a,b\n1,2\n3,4\n"
