@@ -8,7 +8,7 @@ import itertools
 import json
 import re
 import shlex
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
 from beam_jobs.sources import byte_streams, files
 from beam_jobs.sources.byte_streams import ByteStream
@@ -68,8 +68,8 @@ def find(
         for name, default in (("quote", '"'), ("escape", NONE))
     }
     dialect = Dialect(delimiter=delimiter, **quotes)
-    if guess and not quotes.keys() & given.keys():
-        dialect = _with_quotes_of(text, dialect)
+    if guess:
+        dialect = _with_quotes_of(text, dialect, given=quotes.keys() & given.keys())
     sure = not guess or bool(given.get("column_names"))
     found = "yes" if sure or has_header(first_rows(text, dialect)) else "no"
     header = str(given.get("header") or found)
@@ -119,17 +119,17 @@ def _beside(sizes: Sequence[int]) -> int:
     return len(others) if is_beside and len(others) >= _ROWS_BESIDE else 0
 
 
-def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
+def _with_quotes_of(text: str, dialect: Dialect, *, given: Collection[str] = ()) -> Dialect:
     """Returns `dialect` with the quotes that leave the fewest lines odd; unchanged where other quotes do no
-    better.
+    better, and in the fields that are `given`.
 
     A backslash is an escape only where it stands before a quote or, in rows without quotes, before a
     delimiter or a line end.
     """
     escaped, least = dataclasses.replace(dialect, escape="\\"), _odd_lines(text, dialect)
-    if _are_escaped(text, dialect) and _odd_lines(text, escaped) <= least:
+    if "escape" not in given and _are_escaped(text, dialect) and _odd_lines(text, escaped) <= least:
         return escaped
-    if not least:
+    if not least or len(given) == 2:
         return dialect
     others = [escaped] if '\\"' in text else []
     others += [
@@ -137,9 +137,13 @@ def _with_quotes_of(text: str, dialect: Dialect) -> Dialect:
     ]
     if f"\\{dialect.delimiter}" in text or "\\\n" in text:
         others.append(dataclasses.replace(escaped, quote=NONE))
-    odd = {other: _odd_lines(text, other) for other in others}
-    best = min(odd, key=odd.__getitem__)
-    return best if _MUCH_LESS * odd[best] < least else dialect
+    odd = {
+        other: _odd_lines(text, other)
+        for other in others
+        if all(getattr(other, name) == getattr(dialect, name) for name in given)
+    }
+    best = min(odd, key=odd.__getitem__, default=dialect)
+    return best if _MUCH_LESS * odd.get(best, least) < least else dialect
 
 
 def _are_escaped(text: str, dialect: Dialect) -> bool:

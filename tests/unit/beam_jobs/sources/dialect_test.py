@@ -159,6 +159,8 @@ def test_quotes_are_not_guessed_without_leave_nor_against_a_flag(tmp_path: pathl
     path = tmp_path / "a.csv"
     path.write_text(STRAY)
     assert "quote" not in dialect.find([Input(location=str(path))], {}, guess=False)
+    bare = HEADER + "one\\, two,1,yes\nthree\\\nfour,2,no\nplain,3,no\n" * 20
+    assert found(path, bare.encode(), quote="none")["escape"] == "\\"  # what is not said is still looked for
     assert "quote" not in found(path, STRAY.encode(), quote='"')
     with pytest.raises(InputError, match="--delimiter, --quote and --escape: received ',', ','"):
         found(path, STRAY.encode(), quote=",")
