@@ -342,7 +342,7 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
         )
     elif remark := _mostly(profile):
         yield remark
-    elif words >= _MANY and all(map(_AMOUNT.fullmatch, profile.values)) and not are_months(profile):
+    elif _are_amounts(profile) and not are_months(profile):
         yield (
             f"{named}: values such as {next(iter(profile.values))!r} are taken as words. If they are "
             "amounts, write them with digits, a point and a minus alone, in one unit."
@@ -354,6 +354,12 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
             f"{named}: {words:,} different words in {rows:,} rows are categories too rare to learn much "
             f"from.{text} To leave it out: {leaving_out(profile.name)}."
         )
+
+
+def _are_amounts(profile: ColumnProfile) -> bool:
+    """Returns whether many values look like amounts, and not all like codes, such as the postcode 01067."""
+    is_many = len(profile.values) >= _MANY and all(map(_AMOUNT.fullmatch, profile.values))
+    return is_many and not all(map(str.isdecimal, profile.values))
 
 
 def _mostly(profile: ColumnProfile) -> str:
