@@ -136,7 +136,7 @@ def draw(bar: Bar, progress: Progress, doing: str) -> None:
     """
     read, written = progress.totals()
     bar.total, bar.n = (read, written) if written else (None, read)
-    bar.set_description(doing if written else "reading", refresh=False)
+    bar.set_description_str(doing if written else "reading", refresh=False)
     bar.refresh()
 
 

@@ -119,13 +119,15 @@ def test_a_limit_on_packed_text_counts_documents():
 def test_the_bar_moves_while_rows_are_read(tmp_path: pathlib.Path):
     progress = Progress(path=str(tmp_path / "progress"))
     (tmp_path / "progress").touch()
-    bar = Bar(delay=0)
+    bar = Bar(unit=" rows", delay=0)
     progress.add(read=30)
     run.draw(bar, progress, "converting")
-    assert (bar.desc, bar.n, bar.total) == ("reading: ", 30, None)
+    assert (bar.n, bar.total) == (30, None)
+    assert str(bar).startswith("reading: 30 rows [")
     progress.add(written=10)
     run.draw(bar, progress, "converting")
-    assert (bar.desc, bar.n, bar.total) == ("converting: ", 10, 30)
+    assert (bar.n, bar.total) == (10, 30)
+    assert str(bar).startswith("converting:  33%")
     bar.close()
 
 
