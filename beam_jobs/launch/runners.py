@@ -3,6 +3,7 @@
 import argparse
 import base64
 import contextlib
+import ctypes
 import errno
 import hashlib
 import importlib
@@ -159,6 +160,7 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
             self.worker.run()
             died = "it ended"
         except Exception as error:  # either its exit code, or the error that it could not be started
+            _never_free(error)
             died = str(error)
             if _SIGNAL not in died:
                 died = " ".join((died, *self._last_line()))
@@ -183,6 +185,15 @@ class _WorkerProcess(worker_handlers.SubprocessSdkWorkerHandler):
             self.control_conn._read()
 
 
+def _never_free(error: Exception) -> None:
+    """Keeps what the frames of an error hold until the process ends.
+
+    Where threads or memory run out, this may be a server of gRPC (1.85) whose thread could not start. To free
+    it waits for ever, and with Python's lock, so that nothing else can end the process.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(error))
+
+
 @contextlib.contextmanager
 def _lost_connections_named(pipeline: beam.Pipeline) -> Iterator[None]:
     """Where a worker's connections broke before its death was noticed, raises an error that says so."""
@@ -196,6 +207,7 @@ def _lost_connections_named(pipeline: beam.Pipeline) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        _never_free(error)
         is_lost = isinstance(error, grpc.RpcError) or "Channel closed prematurely" in str(error)
         if is_lost and isinstance(pipeline.runner, FnApiRunner):
             raise RuntimeError(f"{WORKER_DIED} ({_LOST})") from None

@@ -14,6 +14,9 @@ import pytest
 
 from beam_jobs.launch import runners
 from pipeline.base.errors import FailedError, InputError, TryAgainError
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature_types import Label, Numeric
+from pipeline.data.schema.schema import Schema
 
 FROM_A_WORKER = """Traceback (most recent call last):
   File "worker.py", line 7, in process
@@ -161,3 +164,34 @@ def test_an_option_of_beam_that_is_given_twice_is_refused():
     ):
         runners.unknown_flags(given)
     assert runners.unknown_flags(["--experiments=a", "--experiments=b"]) == []
+
+
+WITHOUT_THREADS = """
+import runpy, threading
+from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
+worker, run, start = threading.local(), SubprocessSdkWorker.run, threading.Thread.start
+def run_without_threads(self):
+    worker.starts = True
+    run(self)
+def start_or_not(self):
+    if getattr(worker, "starts", False):
+        raise RuntimeError("can't start new thread")
+    start(self)
+SubprocessSdkWorker.run, threading.Thread.start = run_without_threads, start_or_not
+runpy.run_module("beam_jobs.convert", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_for_which_there_is_no_thread_ends_the_command(tmp_path: pathlib.Path):
+    """The server of gRPC that could not start would wait for ever where it is freed."""
+    (tmp_path / "a.csv").write_text("a,b\n" + "0.5,no\n1.5,yes\n" * 20)
+    features = (Numeric(name="a"), Label(name="b", classes=("no", "yes")))
+    schema_lib.save(Schema(name="few", features=features), tmp_path / "schema.json")
+    command = [
+        *(sys.executable, "-c", WITHOUT_THREADS, f"--input={tmp_path / 'a.csv'}"),
+        *(f"--schema={tmp_path / 'schema.json'}", f"--output={tmp_path / 'few'}"),
+        *("--direct_running_mode=multi_processing", "--direct_num_workers=2"),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (ended.returncode, "can't start new thread" in ended.stderr) == (75, True)
