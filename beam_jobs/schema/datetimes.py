@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_jobs.cells.datetimes import from_text
 from beam_jobs.cells.text import Problems
-from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, excerpt
+from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, excerpt, flags_of_values
 from beam_jobs.sources.source import MOST_WRONG, share_needed
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import Datetime
@@ -105,7 +105,7 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
     if bad:
         first = ", ".join(repr(excerpt(value)) for value in bad[:3])
         rows = sum(profile.values[value] for value in bad)
-        flags = " ".join(shlex.quote(f"--missing={profile.name}={value}") for value in bad[:3])
+        flags = flags_of_values("missing", profile, bad[:3])
         needed = f"--max_rejected_fraction={share_needed(rows, profile.rows):g}"
         yield (
             f"'{profile.name}': {first} ({rows:,} of {profile.rows:,} rows) will be rejected, as no such "
@@ -191,11 +191,13 @@ def _is_close(fit: _Fit, values: Mapping[str, int], *, rows: int, most_wrong: fl
     """Returns whether few rows are wrong, or some more that look like dates that do not exist: 2023-02-29."""
     if fit.rows_wrong <= most_wrong * rows:
         return True
+    if fit.rows_wrong > MOST_WRONG * rows:
+        return False
     shapes = {_shape(value) for value in values.keys() - {*fit.wrong}}
     odd = sum(
         values[value] for value in fit.wrong if _shape(value) not in shapes and not value.startswith(_BEYOND)
     )
-    return fit.rows_wrong <= MOST_WRONG * rows and odd <= most_wrong * rows
+    return odd <= most_wrong * rows
 
 
 def _shape(value: str) -> str:

@@ -303,24 +303,27 @@ def why_useless(profile: ColumnProfile) -> str:
             and not _are_mostly_numbers(profile)
         )
     ):
-        if are_times_of_day(profile):
-            first = next(iter(profile.values))
-            return f"times of day or durations ('{first}') all differ: write them as numbers, such as minutes"
-        if are_bracketed(profile):
-            first = excerpt(next(iter(profile.values)))
-            return f"lists that are written as text ({first!r}): JSON Lines would have them as lists"
-        if found := mostly_dates(profile):
-            form, wrong = found
-            odd = ", ".join(repr(excerpt(value)) for value in wrong[:3])
-            return f"mostly dates as {form}, but not {odd}: correct these, or name them by --missing"
-        if are_months(profile):
-            first = next(iter(profile.values))
-            return f"months or quarters ('{first}') all differ: write them as dates, such as 2024-12-01"
-        return "every value differs, as in an id"
+        return _what_differs(profile)
     rows, is_exact = present + profile.others, profile.are_whole_numbers or profile.numbers is None
     if looks_like_id(profile) and is_exact and rows >= _COUNTED and profile.distinct >= TELLS_APART * rows:
         return f"{profile.distinct:,} different values in {rows:,} rows, as in an id where some rows repeat"
     return ""
+
+
+def _what_differs(profile: ColumnProfile) -> str:
+    """Says what the values of a column are that all differ, and what to do where they are no ids."""
+    first = excerpt(next(iter(profile.values)))
+    if are_times_of_day(profile):
+        return f"times of day or durations ('{first}') all differ: write them as numbers, such as minutes"
+    if are_bracketed(profile):
+        return f"lists that are written as text ({first!r}): JSON Lines would have them as lists"
+    if found := mostly_dates(profile):
+        form, wrong = found
+        odd = ", ".join(repr(excerpt(value)) for value in wrong[:3])
+        return f"mostly dates as {form}, but not {odd}: correct these, or name them by --missing"
+    if are_months(profile):
+        return f"months or quarters ('{first}') all differ: write them as dates, such as 2024-12-01"
+    return "every value differs, as in an id"
 
 
 def leaving_out(column: str) -> str:
@@ -346,8 +349,12 @@ def are_bracketed(profile: ColumnProfile) -> bool:
 
 def _are_mostly_numbers(profile: ColumnProfile) -> bool:
     """Returns whether most values are numbers with decimals: a few words among them make no id."""
-    fractions = [value for value in profile.values if is_number(value) and not is_whole_number(value)]
-    return 2 * len(fractions) > len(profile.values)
+    return 2 * len(decimals_of(profile)) > len(profile.values)
+
+
+def decimals_of(profile: ColumnProfile) -> list[str]:
+    """The values that are numbers with decimals."""
+    return [value for value in profile.values if is_number(value) and not is_whole_number(value)]
 
 
 def _needs_reading(profile: ColumnProfile) -> bool:

@@ -8,17 +8,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text, typed
-from beam_jobs.schema.features import common_fields, flag_of, leaving_out, looks_like_text
+from beam_jobs.schema.features import common_fields, decimals_of, flag_of, leaving_out, looks_like_text
 from beam_jobs.schema.numbers import propose_written
 from beam_jobs.schema.profiles import (
     ColumnProfile,
     excerpt,
+    flags_of_values,
     is_number,
     is_whole_number,
     same_values,
     spelling_aliases,
 )
-from beam_jobs.schema.remarks import delimiter_of, flags_of_values, missing_remarks
+from beam_jobs.schema.remarks import delimiter_of, missing_remarks
 from beam_jobs.sources.source import InputSplit, Source, share_needed
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
@@ -98,7 +99,7 @@ def _check_no_words_among_numbers(profile: ColumnProfile) -> None:
     """Raises InputError where a few words keep numbers with decimals from being predicted as numbers."""
     kept = same_values(profile.counts, profile.kept)
     odd = sorted(value for value in profile.values if not is_number(value) and value not in kept)
-    fractions = [value for value in profile.values if is_number(value) and not is_whole_number(value)]
+    fractions = decimals_of(profile)
     if odd and len(fractions) > max(_NUMBERED_CLASSES, len(profile.values) / 2):
         rows = sum(profile.values[value] for value in odd)
         raise InputError(

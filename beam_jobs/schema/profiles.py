@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import re
+import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -388,6 +389,15 @@ def as_lists(profile: ColumnProfile, delimiter: str) -> ColumnProfile:
         item_others=profile.others,
         empty_lists=empty,
         delimiter=delimiter,
+    )
+
+
+def flags_of_values(flag: str, profile: ColumnProfile, values: Iterable[str]) -> str:
+    """Returns the flags of `infer_schema` that say what each value is, quoted for the shell."""
+    texts = [f"--{flag}={profile.name}={value}" for value in values]
+    # A sentence may end after it, so a value with a point of its own is quoted.
+    return " ".join(
+        f"'{text}'" if text.endswith(".") and "'" not in text else shlex.quote(text) for text in texts
     )
 
 

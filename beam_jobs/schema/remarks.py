@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -19,7 +19,14 @@ from beam_jobs.schema.datetimes import (
 )
 from beam_jobs.schema.features import are_bracketed, flag_of, leaving_out, looks_like_id, needs_digits
 from beam_jobs.schema.numbers import point_remarks, written_numbers, written_remarks
-from beam_jobs.schema.profiles import ColumnProfile, excerpt, far_values, is_number, same_values
+from beam_jobs.schema.profiles import (
+    ColumnProfile,
+    excerpt,
+    far_values,
+    flags_of_values,
+    is_number,
+    same_values,
+)
 from beam_jobs.sources.source import share_needed
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Categorical, Categories, Datetime, Label, Numeric, Tensor
@@ -180,15 +187,6 @@ def _words_for_none(profile: ColumnProfile, feature: Feature) -> list[str]:
     return sorted(suspects - same_values(profile.counts, profile.kept))
 
 
-def flags_of_values(flag: str, profile: ColumnProfile, values: Iterable[str]) -> str:
-    """Returns the flags of `infer_schema` that say what each value is, quoted for the shell."""
-    texts = [f"--{flag}={profile.name}={value}" for value in values]
-    # A sentence may end after it, so a value with a point of its own is quoted.
-    return " ".join(
-        f"'{text}'" if text.endswith(".") and "'" not in text else shlex.quote(text) for text in texts
-    )
-
-
 def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     """Yields remarks on any feature, each with its counts; `missing_remarks` has those on missing values."""
     if profile.undecodable:
@@ -212,7 +210,7 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
             "the name. If they are amounts, make it numeric."
         )
     yield from _mixed_unit_remarks(profile)
-    yield from _written_remarks(profile, feature)
+    yield from _spelling_remarks(profile, feature)
     if isinstance(feature, Numeric) and profile.with_e:
         value, more = profile.with_e[0], len(profile.with_e) - 1
         yield (
@@ -289,7 +287,7 @@ def _mixed_unit_remarks(profile: ColumnProfile) -> Iterator[str]:
         yield f"'{profile.name}': some values look like {since}. Write all in one unit."
 
 
-def _written_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+def _spelling_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     """Yields remarks on values that people would read in another way than this feature does."""
     named, values = f"'{profile.name}'", profile.values
     sums = [value for value in profile.counts if value.casefold().rstrip(": ") in _TOTALS]

@@ -79,18 +79,21 @@ def find(
 def delimiter_of(text: str) -> str | None:
     """The character that splits all rows of `text` into the same number of cells; None for one column."""
     fitting = _fitting(text, quote='"')
-    best = max(fitting, key=fitting.__getitem__, default=None)
-    if best and fitting[best] >= _FITTING:
+    best, share = _best(fitting)
+    if share >= _FITTING:
         return best
-    plain = _fitting(text, quote=NONE)  # tried first, because stray quotes may join rows
-    most = max(plain, key=plain.__getitem__, default=None)
-    if most and plain[most] == 1 > fitting.get(most, 0):
-        return most
-    single = _fitting(text, quote="'")
-    most = max(single, key=single.__getitem__, default=None)
-    if most and single[most] >= _FITTING and "'" in text:
-        return most
+    plain, share = _best(_fitting(text, quote=NONE))  # stray quotes may join rows
+    if share == 1 > fitting.get(plain, 0):
+        return plain
+    single, share = _best(_fitting(text, quote="'")) if "'" in text else (None, 0.0)
+    if share >= _FITTING:
+        return single
     return "," if best == "," else None
+
+
+def _best(fitting: Mapping[str, float]) -> tuple[str | None, float]:
+    """The delimiter that fits the largest fraction of the rows, and this fraction; None and 0 without one."""
+    return max(fitting.items(), key=lambda each: each[1], default=(None, 0.0))
 
 
 def _fitting(text: str, *, quote: str) -> dict[str, float]:
