@@ -29,6 +29,7 @@ def fixed_list(
     `check` adds the problems of all numbers [rows * product of the shape] by their position.
     """
     size = int(np.prod(feature.shape))
+    _check_nesting(feature, cells, problems)
     items = _items(feature, cells, problems)
     lengths = pc.list_value_length(items)
     problems.add(items.is_null(), MISSING)
@@ -164,6 +165,21 @@ def _items(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) -> pa.
         return cells
     joined = clean_text(decode(cells, problems), feature.clean)
     return pc.split_pattern_regex(joined, _SEPARATORS)
+
+
+def _check_nesting(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) -> None:
+    """Refuses lists that are nested as deep as the shape, and have another one: [3, 2] for [2, 3]."""
+    depth, inside = 0, cells.type
+    while text.is_list(inside):
+        depth, inside = depth + 1, inside.value_type
+    if depth != len(feature.shape) or depth == 1:
+        return
+    rows = np.arange(len(cells))
+    for size in feature.shape:
+        lengths = pc.list_value_length(cells)
+        wrong = pc.not_equal(lengths, size).fill_null(False).to_numpy(zero_copy_only=False)
+        problems.add(np.unique(rows[wrong]).tolist(), f"not of the shape {list(feature.shape)}")
+        rows, cells = np.repeat(rows, lengths.fill_null(0).to_numpy()), cells.flatten()
 
 
 def _without_one_level(cells: pa.Array) -> pa.Array:

@@ -123,8 +123,9 @@ NOT_UTF_8 = "not UTF-8"
 MISSING = "missing"
 MISPLACED = "a mark that is removed does not part thousands"
 
-# Remarks on rows that are kept: a local time that clocks show twice, a list that is too long.
-SHOWN_TWICE, TRUNCATED = NOTES = ("shown_twice", "truncated")
+# Remarks on rows that are kept: a local time that clocks show twice, a list that is too long, an id that
+# ends in ".0".
+SHOWN_TWICE, TRUNCATED, WITH_POINT = NOTES = ("shown_twice", "truncated", "with_point")
 
 
 class Problems(dict[int, str]):

@@ -14,7 +14,7 @@ from beam_jobs.cells import datetimes
 from beam_jobs.cells import text as cell_text
 from beam_jobs.cells.images import ARROW_TYPE, image
 from beam_jobs.cells.lists import categories, fixed_list, multi_hot, single
-from beam_jobs.cells.text import MISPLACED, MISSING, Problems, clean_text, decode, number
+from beam_jobs.cells.text import MISPLACED, MISSING, WITH_POINT, Problems, clean_text, decode, number
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     MOST_RELEVANT,
@@ -123,10 +123,19 @@ def _categorical(feature: Categorical, raw: RawColumn, problems: Problems) -> pa
             _refuse_outside(feature.size, values, problems)
         return values
     values = _strings(feature, raw, problems)
+    if feature.encoding == "hashed":
+        problems.note(WITH_POINT, _whole_with_point(values))  # a vocabulary tells its unknown values
     if feature.unknown == "reject":
         known = pc.is_in(values, value_set=pa.array(feature.vocabulary, pa.string()))
         problems.add(pc.and_(values.is_valid(), pc.invert(known)), "not in the vocabulary")
     return values
+
+
+def _whole_with_point(values: pa.StringArray) -> list[int]:
+    """The positions of texts such as `1042.0`."""
+    ends = np.flatnonzero(pc.ends_with(values, ".0").fill_null(False).to_numpy(zero_copy_only=False))
+    digits = pc.utf8_slice_codeunits(values.take(pa.array(ends)), 0, -2)
+    return ends[pc.ascii_is_decimal(digits).to_numpy(zero_copy_only=False)].tolist()
 
 
 def _label(feature: Label, raw: RawColumn, problems: Problems) -> pa.Array:

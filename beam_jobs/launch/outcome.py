@@ -8,7 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_jobs.cells.text import NOTES, SHOWN_TWICE, TRUNCATED
+from beam_jobs.cells.text import NOTES, SHOWN_TWICE, TRUNCATED, WITH_POINT
 from beam_jobs.sources import source
 from beam_jobs.sources.source import Rejected, Rejection
 from pipeline.base.errors import InputError
@@ -133,6 +133,8 @@ _WARNINGS = {
     "If that is wrong, write the times with their offset from UTC.",
     TRUNCATED: "have longer lists than the schema's 'length', of which the first values are kept. "
     "To keep more, raise it, and convert again.",
+    WITH_POINT: "have whole numbers that end in '.0', as programs write them where other cells are empty. "
+    "Hashed, 1042.0 is another value than 1042. If the other data has no '.0', write these without it.",
 }
 
 

@@ -10,7 +10,7 @@ import PIL.Image
 import pyarrow as pa
 import pytest
 
-from beam_jobs.cells.text import MISPLACED
+from beam_jobs.cells.text import MISPLACED, WITH_POINT
 from beam_jobs.cells.typed import parse
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -164,6 +164,21 @@ def test_a_row_of_another_length_does_not_shift_its_neighbours():
     values, problems = parsed(Tensor(name="t", dimensions=(4,), number="int64"), cells)
     assert problems == {1: "missing"}
     assert (values[0], values[2]) == ([1, 2, 3, 4], [5, 6, 7, 8])
+
+
+def test_nested_lists_have_the_shape_of_the_tensor():
+    cells = pa.array([[[1, 2], [3, 4], [5, 6]], [[1, 2, 3], [4, 5, 6]], [[1], [2, 3, 4, 5, 6]], None])
+    values, problems = parsed(Tensor(name="t", dimensions=(2, 3), number="int64"), cells)
+    assert problems == {0: "not of the shape [2, 3]", 2: "not of the shape [2, 3]", 3: "missing"}
+    assert values[1] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("encoding", "noted"), [({"encoding": "hashed", "buckets": 9}, {1, 4}), ({}, set())])
+def test_hashed_ids_with_a_point_deserve_a_remark(encoding: dict, noted: set):
+    cells = pa.array(["1042", "1042.0", "a.0", "1.50", "007.0", None, ".0"])
+    column = parse(Categorical(name="customer", **encoding), cells)
+    assert column.values.to_pylist() == cells.to_pylist()
+    assert column.notes.get(WITH_POINT, set()) == noted
 
 
 def test_an_image_is_a_path_or_its_own_bytes():
