@@ -82,6 +82,19 @@ def test_every_row_once_for_an_evaluation(directory):
     assert (len(validation), masks.sum(), len(masks), len(validation.once(32))) == (50, 50, 64, 2)
 
 
+def test_a_damaged_record_ends_a_loop(tmp_path):
+    directory = write_small_dataset(tmp_path / "1.0.0").directory
+    (shard,) = directory.glob("*validation.tfrecord-00000*")
+    damaged = bytearray(shard.read_bytes())
+    damaged[-8] ^= 1
+    shard.write_bytes(damaged)
+    validation = penstock.open(directory).validation
+    with pytest.raises(tf.errors.DataLossError):
+        list(validation.once(32))
+    with pytest.raises(InputError, match=f"{shard.name}: received record 24 at byte"):
+        list(validation.source())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_keras_model_learns_with_fit(directory, replicas: int):
