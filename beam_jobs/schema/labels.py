@@ -19,7 +19,7 @@ from beam_jobs.schema.profiles import (
     same_values,
     spelling_aliases,
 )
-from beam_jobs.schema.remarks import delimiter_of, missing_remarks
+from beam_jobs.schema.remarks import delimiter_of, missing_remarks, typo_remarks
 from beam_jobs.sources.source import InputSplit, Source, share_needed
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
@@ -298,6 +298,8 @@ def label_remarks(profile: ColumnProfile, label: Label, *, is_alone: bool = True
             f"{'has one row' if len(once) == 1 else 'have one row each'}, such as {excerpt(once[0])!r}: a "
             "model cannot be evaluated on them."
         )
+    if label.classes and not (label.shape or label.is_retrieval):
+        yield from typo_remarks(profile, label)
     if label.positive_class:
         yield f"'{label.name}': the positive class is {label.positive_class!r}. If not, swap 'classes'."
     usual = max(profile.counts, key=profile.counts.__getitem__, default="")

@@ -54,6 +54,9 @@ _TOTALS = {
     *("summe", "gesamt", "insgesamt", "somme", "totale", "suma"),
 }
 _OF_SUMS = 0.05  # share of the rows, at most, that are sums of others
+# A value is told as a misspelt one where the right one has so many times as many rows, a word of so many
+# letters is wrong, and there are no more values than this: names of people are often one letter apart.
+_TIMES_MORE, _LETTERS, _MOST_VALUES = 50, 5, 300
 _WORDS_FOR_LISTS = 4  # times as many different lists as words in them
 
 
@@ -237,6 +240,7 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         yield from _list_remarks(profile, feature)
     elif isinstance(feature, Categorical) and profile.numbers is None:
         yield from _word_remarks(profile)
+        yield from typo_remarks(profile, feature)
 
 
 def _later_remark(profile: ColumnProfile, feature: Datetime) -> Iterator[str]:
@@ -433,6 +437,49 @@ def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
     what = "several spellings of a number" if profile.numbers else "spellings that differ in case or blanks"
     yield f"'{profile.name}': {what} are one: {first}{more}. If not, remove 'aliases'."
+
+
+def typo_remarks(profile: ColumnProfile, feature: Label | Categorical) -> Iterator[str]:
+    """Yields one remark on rare values that are one letter apart from a frequent one."""
+    counts = profile.values
+    if len(counts) > _MOST_VALUES or (feature.dtype == "string" and feature.encoding == "hashed"):
+        return
+    found = [
+        (rare, usual)
+        for rare in sorted(set(counts) - feature.clean.aliases.keys())
+        for usual in counts
+        if counts[usual] >= _TIMES_MORE * counts[rare] and _are_a_letter_apart(rare, usual)
+    ]
+    if found:
+        listed = ", ".join(
+            f"{rare!r} ({counts[rare]:,}) of {usual!r} ({counts[usual]:,})" for rare, usual in found[:_SHOWN]
+        )
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        field = "classes" if isinstance(feature, Label) else "vocabulary"
+        yield (
+            f"'{profile.name}': some values may be misspellings: {listed}{more}. Correct the cells; or take "
+            f"them out of '{field}', and add them to the schema's 'aliases' of this column: "
+            f"{json.dumps(dict(found[:1]), ensure_ascii=False)}."
+        )
+
+
+def _are_a_letter_apart(one: str, other: str) -> bool:
+    """Whether one letter is wrong, left out or put in, or two neighbours are swapped, in one long word."""
+    words, others = one.split(" "), other.split(" ")
+    if len(words) != len(others):
+        return False
+    differ = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
+    if len(differ) != 1:
+        return False
+    one, other = differ[0]
+    if not (one.isalpha() and other.isalpha() and min(len(one), len(other)) >= _LETTERS):
+        return False
+    for _ in range(2):  # leaves off what both begin with, then what both end with
+        same = sum(
+            1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+        )
+        one, other = one[same:][::-1], other[same:][::-1]
+    return max(len(one), len(other)) == 1 or (len(one) == 2 and one == other[::-1])
 
 
 def _visible(value: str) -> str:

@@ -1,14 +1,17 @@
 """Counts of values in bounded memory, and what is seen in them: spellings of one word, and sentinels."""
 
+import dataclasses
+import json
 import unicodedata
 
 import pyarrow as pa
 import pytest
 
+from beam_jobs.cells.typed import parse
 from beam_jobs.schema.features import propose_feature
 from beam_jobs.schema.labels import propose_label
 from beam_jobs.schema.profiles import ColumnProfile, ValueCounts, sentinels, spelling_aliases
-from beam_jobs.schema.remarks import feature_remarks, missing_remarks
+from beam_jobs.schema.remarks import feature_remarks, missing_remarks, typo_remarks
 
 
 def counted(*batches: list, limit: int = 100, most_bytes: int = 1 << 20) -> ValueCounts:
@@ -83,6 +86,48 @@ def test_spellings_that_differ_in_case_are_the_most_frequent_one():
 def test_classes_that_differ_in_case_are_one():
     label = propose_label(ColumnProfile(name="y", counts={"yes": 5, "Yes": 1, "no": 5}))
     assert (label.task, label.classes, label.clean.aliases) == ("binary", ("no", "yes"), {"Yes": "yes"})
+
+
+TOWNS = {"Basel": 300, "Bern": 250, "Port Louis": 100, "Lausanne": 120}
+
+
+@pytest.mark.parametrize(
+    ("rare", "usual"),
+    [
+        ("Bazel", "Basel"),
+        ("Baselt", "Basel"),
+        ("Lausane", "Lausanne"),
+        ("Lasuanne", "Lausanne"),
+        ("Port Louiss", "Port Louis"),
+        ("Bert", None),
+        ("Basle", "Basel"),
+        ("Bazzl", None),
+        ("Pork Louis", None),
+        ("Base1", None),
+    ],
+)
+def test_a_rare_value_one_letter_apart_from_a_frequent_one_is_told(rare: str, usual: str | None):
+    column = ColumnProfile(name="town", counts={**TOWNS, rare: 2})
+    for feature, field in ((propose_feature(column), "vocabulary"), (propose_label(column), "classes")):
+        remarks = "".join(typo_remarks(column, feature))
+        assert (f"{rare!r} (2) of {usual!r}" in remarks) == bool(usual)
+        if not usual:
+            continue
+        aliases = json.loads(remarks[remarks.index("{") :].rstrip("."))
+        followed = dataclasses.replace(
+            feature,
+            **{field: tuple(value for value in getattr(feature, field) if value not in aliases)},
+            clean=dataclasses.replace(feature.clean, aliases=aliases),
+        )
+        both = parse(followed, pa.array([rare, usual])).values.to_pylist()
+        assert both[0] == both[1] is not None
+
+
+def test_names_that_are_many_or_as_frequent_are_no_misspellings():
+    names = ColumnProfile(name="n", counts={"Maria": 60, "Marie": 2} | {f"x{at}y": 3 for at in range(300)})
+    assert not list(typo_remarks(names, propose_feature(names)))
+    frequent = ColumnProfile(name="n", counts={"Maria": 60, "Marie": 20})
+    assert not list(typo_remarks(frequent, propose_feature(frequent)))
 
 
 def test_letters_that_differ_in_case_are_codes():
