@@ -31,7 +31,8 @@ from tests.shared.tiny_dataset import write_dataset
 from tests.soak.named_models import BOTH, NAMED_MODELS, OWN_FILES, PHOTOS, TABLE, TEXTS, NamedModel
 
 ROOT = pathlib.Path(__file__).parents[2]
-STEPS, KILLED_AT, SAVED_EVERY = 20, 10, 5
+# A checkpoint is written beside the steps, and the next one waits for it: that of step 5 is whole at step 15.
+STEPS, KILLED_AT, SAVED_EVERY = 20, 15, 5
 _SIDE, _LENGTH, _WORDS = 32, 12, 40
 _CONFIG = """
 from pipeline.configs import base
