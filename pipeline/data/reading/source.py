@@ -283,7 +283,8 @@ class _RecordReader:
         return _open(self._shards.paths[shard])
 
     def _bytes(self, shard: int, begin: int, end: int) -> bytes:
-        return os.pread(self._file(shard).fileno(), end - begin, begin)
+        file = self._file(shard)  # held while it is read: the cache may let go of it in another thread
+        return os.pread(file.fileno(), end - begin, begin)
 
     def _damaged(self, numbers: np.ndarray, frames: Sequence[bytes]) -> InputError:
         shards = np.searchsorted(self._shards.record_starts, numbers, side="right") - 1

@@ -182,6 +182,11 @@ def test_a_file_of_blocks_of_another_size_is_named(tmp_path, size: int):
         source[0]
 
 
+def test_a_file_that_no_cache_holds_stays_open_while_it_is_read(selections, monkeypatch):
+    monkeypatch.setattr("pipeline.data.reading.source._FILES_KEPT", 0)  # as where two threads open one file
+    assert stored_rows(selections["rows"])[:3]["code"].tolist() == [0, 1, 2]
+
+
 def test_offsets_too_many_to_hold_are_looked_up(selections, monkeypatch):
     held = stored_rows(selections["rows"])
     monkeypatch.setattr(shards, "HELD_RECORDS", 10)
