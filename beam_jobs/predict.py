@@ -30,7 +30,7 @@ from absl import flags
 from beam_jobs.inference import tables
 from beam_jobs.inference.job import Prediction, counts, open_export
 from beam_jobs.launch import runners
-from beam_jobs.launch.outcome import warnings_of
+from beam_jobs.launch.outcome import cut_warnings, warnings_of
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources import flags as source_flags
 from beam_jobs.sources.files import parse_input
@@ -102,7 +102,8 @@ def main(argv: Sequence[str]) -> None:
     with command.announce_published(f"what was predicted, in {output},"):
         for key in document["keys_without_values"]:
             print(f"warning    --keys: no row that was predicted has a value in '{printable(key)}'")
-        for warning in (*remarks_of(source), *warnings_of(document)):
+        cut = cut_warnings(document.get("documents_cut", 0), of=document.get("documents_predicted", 0))
+        for warning in (*remarks_of(source), *warnings_of(document), *cut):
             print(printable(warning))
         print(f"{counts(document)}\npredictions {output}")
         if _JSON.value:

@@ -82,6 +82,8 @@ def main(argv: Sequence[str]) -> None:
             "token of a document",
             action='Give the first word, such as --prompt="The ".',
         )
+    for flag, texts in (("prompt", _PROMPT.value), ("stop", _STOP.value)):
+        _check_unicode(flag, texts)
     if not all(_STOP.value):
         raise InputError(
             "--stop",
@@ -111,11 +113,22 @@ def main(argv: Sequence[str]) -> None:
         files.write_json(_JSON.value, texts.document(found, opened, sampling))
 
 
+def _check_unicode(flag: str, given: Sequence[str]) -> None:
+    for text in given:
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise InputError(
+                f"--{flag}",
+                received=text,
+                expected="UTF-8",
+                action="Correct it, or the encoding of the terminal.",
+            )
+
+
 def _lines(path: str | None) -> list[str]:
     if path is None:
         return []
     try:
-        text = files.read_bytes(path).decode()
+        text = files.read_bytes(path).decode("utf-8-sig")  # an editor may write a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"--prompts={path}",
@@ -123,7 +136,8 @@ def _lines(path: str | None) -> list[str]:
             expected="a file of UTF-8 text, a prompt a line",
             action="Correct the path or the file.",
         ) from None
-    return [line for line in text.splitlines() if line]
+    # Not splitlines: it also ends a line at a form feed, or at U+2028.
+    return [each for line in text.split("\n") if (each := line.removesuffix("\r"))]
 
 
 if __name__ == "__main__":

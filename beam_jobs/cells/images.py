@@ -191,6 +191,10 @@ def _opened(data: bytes, feature: Image) -> Iterator[PIL.Image.Image]:
         raise BadImageError("not an image") from None
     except BadImageError:
         raise
+    except PIL.Image.DecompressionBombError:
+        raise BadImageError(
+            f"more than {2 * PIL.Image.MAX_IMAGE_PIXELS:,} pixels, which Pillow refuses"
+        ) from None
     except MemoryError:
         # Raises the MemoryError again where the file is not to blame.
         bytearray(_MOST_BYTES * feature.max_pixels)

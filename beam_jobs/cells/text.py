@@ -126,6 +126,7 @@ MISPLACED = "a mark that is removed does not part thousands"
 # Remarks on rows that are kept: a local time that clocks show twice, a list that is too long, an id that
 # ends in ".0".
 SHOWN_TWICE, TRUNCATED, WITH_POINT = NOTES = ("shown_twice", "truncated", "with_point")
+CUT = "cut"  # documents that are longer than the row that each has for itself
 
 
 class Problems(dict[int, str]):

@@ -47,7 +47,8 @@ def row_ids(raw: RawRows, names: Iterable[str]) -> pa.Array:
 def group_keys(raw: RawRows, group: Group) -> pa.Array:
     """The value by which each row is in a group, without blanks at its ends: binary [rows]; empty: none."""
     cells = [cell.strip() if cell else b"" for cell in text.to_bytes(raw.column(group.column)).to_pylist()]
-    return pa.array(cells, pa.binary())
+    missing = {word.encode() for word in group.missing}
+    return pa.array([b"" if cell in missing else cell for cell in cells], pa.binary())
 
 
 def hash_ids(ids: pa.Array, *, purpose: bytes) -> np.ndarray:

@@ -93,6 +93,7 @@ class Conversion:
         if not self.may_be_empty:
             dataset.check_not_empty(outcome, self.plan)
         leaked = dataset.leak_anomalies(outcome, self.plan, self.schema, self.rules.policy)
+        leaked += dataset.leaked_groups(outcome, self.plan, self.schema, self.rules.policy)
         leaked += dataset.repeated_files(outcome, self.plan, self.rules.policy)
         statistics = dataset.statistics_of(outcome, self.plan, self.schema)
         verdict = validate.evaluate(statistics, self.schema, self.rules, leaked=leaked)
@@ -119,7 +120,7 @@ class Conversion:
 
     def _fractions(self) -> Mapping[str, float]:
         """The share of each split that was asked; empty where an input names a split: it takes all it has."""
-        if any(each.split for each in self.plan.input_splits):
+        if self.plan.has_named_splits:
             return {}
         return {split: float(fraction) for split, fraction in self.plan.fractions.items()}
 

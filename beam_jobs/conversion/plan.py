@@ -45,6 +45,11 @@ class Plan:
         return tuple(split for split in self.shards if split not in self.unpinned)
 
     @property
+    def has_named_splits(self) -> bool:
+        """Whether an input names the split of its rows."""
+        return any(each.split for each in self.input_splits)
+
+    @property
     def root(self) -> str:
         """The common directory of all inputs."""
         return self.input_splits[0].root

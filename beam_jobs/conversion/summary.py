@@ -5,9 +5,10 @@ import importlib.metadata
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 
+from beam_jobs.cells.text import CUT
 from beam_jobs.checks.anomalies import Anomaly, line
 from beam_jobs.conversion.plan import Plan
-from beam_jobs.launch.outcome import Notes, Outcome, warnings_of
+from beam_jobs.launch.outcome import Notes, Outcome, cut_warnings, warnings_of
 from beam_jobs.launch.run import Run
 from pipeline.data.dataset.manifest import Manifest
 from pipeline.report import terminal
@@ -98,6 +99,7 @@ def text(summary: Mapping) -> str:
             f"{_counts(summary)}{in_groups}, {summary['rows_rejected']:,} rejected{rejected}",
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
             *warnings_of(summary),
+            *_cut(summary),
             *summary.get("notes", ()),
             *_without_rows(summary),
             f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",
@@ -114,6 +116,11 @@ def _counts(summary: Mapping) -> str:
         return f"{summary['rows_read']:,} rows read, {written} written"
     documents = sum(part["documents"] for part in summary["splits"].values() if "documents" in part)
     return f"{documents + summary['rows_rejected']:,} documents read, {documents:,} written in {written} rows"
+
+
+def _cut(summary: Mapping) -> list[str]:
+    parts = [part for part in summary["splits"].values() if CUT in part]
+    return cut_warnings(sum(part[CUT] for part in parts), of=sum(part["documents"] for part in parts))
 
 
 def _is_of_texts(summary: Mapping) -> bool:

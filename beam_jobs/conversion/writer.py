@@ -23,6 +23,7 @@ from beam_jobs.conversion.statistics import add_rows
 from beam_jobs.launch import claims
 from beam_jobs.launch.outcome import REJECTED, WrittenFile
 from beam_jobs.launch.run import Progress
+from beam_jobs.sources.files import write_bytes
 from beam_jobs.sources.source import Rejection
 from pipeline.data.schema.feature_types import Image
 from pipeline.data.schema.schema import Schema
@@ -43,6 +44,11 @@ class WrittenShard(WrittenFile):
     origins_path: str  # empty where no origins are kept
     records: int
     examples: int  # the rows or, where rows are in groups, the groups
+
+    @property
+    def groups_path(self) -> str:
+        """The hashes of its groups' keys, where an input names a split and rows are in groups."""
+        return f"{self.path}.groups"
 
 
 class WriteShard(beam.DoFn):
@@ -65,6 +71,7 @@ class WriteShard(beam.DoFn):
         self._directory = directory
         self._spill = spill
         self._origins = plan.origins
+        self._keeps_groups = bool(schema.group) and plan.has_named_splits
         self._root = plan.root  # origins of images are relative to it
         self._progress = progress
         self._keeps_rejected_raw = keeps_rejected_raw
@@ -131,6 +138,10 @@ class WriteShard(beam.DoFn):
             records_lib.write_origin_files(
                 f"{path}.origins", measured.places, files_id=self._origins, of=digest
             )
+        if self._keeps_groups:
+            write_bytes(
+                f"{path}.groups", np.concatenate([np.zeros(0, np.uint64), *measured.groups]).tobytes()
+            )
         return WrittenShard(
             split=split,
             number=number,
@@ -157,6 +168,7 @@ class _Measured:
         self.accumulator = encoding.merged((), schema)
         self.rows = self.examples = 0
         self.places: list[np.ndarray] = []
+        self.groups: list[np.ndarray] = []  # hashes of their keys
         self._keeps_origins = keeps_origins
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -166,6 +178,7 @@ class _Measured:
         self.rows += rows.num_rows
         if self._schema.group:
             rows = fold(rows, self._schema)
+            self.groups.append(rows.column(ORDER_COLUMN).to_numpy())
         self.examples += rows.num_rows
         if self._keeps_origins:
             self.places.append(rows.column(ORIGIN_COLUMN).to_numpy())

@@ -168,6 +168,7 @@ def description(outcome: Outcome, model_digest: str, keys: Sequence[str]) -> dic
         "model_digest": model_digest,
         f"{what}_read": given,
         **({"documents_predicted": outcome.documents} if outcome.documents is not None else {}),
+        **({"documents_cut": outcome.cut} if outcome.cut else {}),
         "rows_predicted": outcome.rows_written,
         f"{what}_rejected": outcome.rejected.rows,
         "rejected_reasons": outcome.rejected.reasons,

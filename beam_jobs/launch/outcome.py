@@ -8,7 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_jobs.cells.text import NOTES, SHOWN_TWICE, TRUNCATED, WITH_POINT
+from beam_jobs.cells.text import CUT, NOTES, SHOWN_TWICE, TRUNCATED, WITH_POINT
 from beam_jobs.sources import source
 from beam_jobs.sources.source import Rejected, Rejection
 from pipeline.base.errors import InputError
@@ -75,6 +75,11 @@ class Outcome:
         """The number of documents in rows of packed text; None where rows hold none."""
         found = [counts["documents"] for counts in self.counts.values() if "documents" in counts]
         return sum(found) if found else None
+
+    @property
+    def cut(self) -> int:
+        """The number of documents that are longer than their row, of which the rest is left out."""
+        return sum(counts.get(CUT, 0) for counts in self.counts.values())
 
     @property
     def given(self) -> tuple[int, str]:
@@ -145,6 +150,18 @@ def warnings_of(notes: Notes) -> list[str]:
         for kind in NOTES
         for feature, rows in notes.get(kind, {}).items()
     ]
+
+
+def cut_warnings(cut: int, *, of: int) -> list[str]:
+    """A warning where documents, of so many, were cut."""
+    return (
+        [
+            f"warning: {cut:,} of {of:,} documents are longer than a row, and cut after its last token "
+            "(--packing=document). Longer rows need another --sequence_length, in infer_schema too."
+        ]
+        if cut
+        else []
+    )
 
 
 # --- The outcome as JSON, not pickled: workers can write to its directory, and reading it must run no code.

@@ -170,9 +170,10 @@ def _lists(profile: ColumnProfile) -> Categories | None:
     if len(words) > _LISTED or profile.item_others or not words:
         distinct = max(2, len(words)) * (1 + profile.item_others // max(1, sum(words.values())))
         return Categories(**common, encoding="hashed", buckets=1 << (distinct - 1).bit_length())
+    words = {word: n for word, n in words.items() if word}
     aliases = spelling_aliases(words)
     common["clean"] = dataclasses.replace(common["clean"], aliases=aliases)
-    return Categories(**common, vocabulary=tuple(sorted(words.keys() - aliases.keys() - {""})))
+    return Categories(**common, vocabulary=tuple(sorted(words.keys() - aliases.keys())))
 
 
 def propose_history(profile: ColumnProfile, items: Sequence[str]) -> Categories | None:

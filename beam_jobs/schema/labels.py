@@ -1,14 +1,9 @@
 """Proposes the label of a table, classes or numbers; lists the columns that could be one."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from beam_jobs.cells import text, typed
-from beam_jobs.schema.features import common_fields, decimals_of, flag_of, leaving_out, looks_like_text
+from beam_jobs.schema.features import common_fields, decimals_of, flag_of, looks_like_text
 from beam_jobs.schema.numbers import propose_written
 from beam_jobs.schema.profiles import (
     ColumnProfile,
@@ -19,22 +14,19 @@ from beam_jobs.schema.profiles import (
     same_values,
     spelling_aliases,
 )
-from beam_jobs.schema.remarks import delimiter_of, missing_remarks, typo_remarks
-from beam_jobs.sources.source import InputSplit, Source, share_needed
+from beam_jobs.schema.remarks import TRUTHS, delimiter_of, missing_remarks, twin_remarks, typo_remarks
+from beam_jobs.sources.source import share_needed
 from pipeline.base.errors import InputError
-from pipeline.data.schema.feature import Clean, Feature
+from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import (
     LABEL_TASKS,
     MOST_RELEVANT,
     RANKING,
     RETRIEVAL,
     TASK_OF_SEVERAL,
-    Image,
     Label,
-    Text,
     declared_tasks,
 )
-from pipeline.data.schema.schema import Schema
 
 MULTILABEL = "multilabel"
 CLASSIFICATION = "classification"  # stands for binary or multiclass, whichever the number of classes asks for
@@ -137,25 +129,52 @@ def _propose_items(profile: ColumnProfile) -> Label:
 
 
 def _propose_relevance(profile: ColumnProfile) -> Label:
-    """A label of whole numbers that say how relevant a row is."""
-    numbers = profile.numbers or (-1.0,)
+    """A label of whole numbers that say how relevant a row is; yes and no are 1 and 0."""
+    aliases = _relevances(profile.values)
+    numbers = sorted(
+        {float(aliases.get(value, value)) for value in profile.values} if aliases is not None else ()
+    )
     if (
-        not all(map(float.is_integer, numbers))
+        len(numbers) < 2
+        or not all(map(float.is_integer, numbers))
         or numbers[0] < 0
         or numbers[-1] > MOST_RELEVANT
-        or len(numbers) < 2
     ):
-        received = (
-            _words(profile) if profile.numbers is None else f"numbers from {numbers[0]:g} to {numbers[-1]:g}"
+        low = f"{profile.numbers[0]:g}" if profile.numbers else ""
+        none = (
+            f"; or --missing={profile.name}={low}, if that means that nobody knows"
+            if low.startswith("-")
+            else ""
         )
-        expected = f"whole numbers from 0, not relevant, to {MOST_RELEVANT} at most, which differ"
-        raise _unsuitable(profile, f"--label={profile.name}", received, expected)
-    clean = Clean(null_markers=common_fields(profile)["clean"].null_markers)
+        raise InputError(
+            f"--label={profile.name}",
+            received=f"numbers from {low} to {profile.numbers[-1]:g}" if low else _words(profile),
+            expected=f"whole numbers from 0, not relevant, to {MOST_RELEVANT} at most, which differ",
+            action=f"Write how relevant a row is as 0, 1, 2 …{none}.",
+        )
+    clean = Clean(null_markers=common_fields(profile)["clean"].null_markers, aliases=aliases)
     return Label(name=profile.name, task=RANKING, clean=clean, evidence=profile.evidence())
 
 
+def _relevances(values: Iterable[str]) -> dict[str, str] | None:
+    """Maps spellings of a relevance to whole numbers: 1.0, as pandas writes it beside empty cells, and yes or
+    no. None where a value is no number.
+    """
+    words = {value: str(int(value.casefold() in TRUTHS[1])) for value in values}
+    if all(value.casefold() in TRUTHS[0] | TRUTHS[1] for value in values):
+        return {value: number for value, number in words.items() if value != number}
+    if not all(map(is_number, values)):
+        return None
+    points = {f"{number}.0": str(number) for number in range(MOST_RELEVANT + 1)}
+    return points if points.keys() & {*values} else {}
+
+
 def _propose_multilabel(profile: ColumnProfile) -> Label:
-    names = profile.item_counts if profile.holds_lists else profile.values
+    names = (
+        {name: n for name, n in profile.item_counts.items() if name}
+        if profile.holds_lists
+        else profile.values
+    )
     others = profile.item_others if profile.holds_lists else profile.others
     flag, delimiter = f"--label={profile.name}", _delimiter(profile)
     if delimiter:
@@ -203,6 +222,8 @@ def propose_labels(profiles: Sequence[ColumnProfile], *, task: str | None = None
     by_look = "binary" if are_binary else "regression"
     each = by_look if task is None else {MULTILABEL: "binary", CLASSIFICATION: "binary"}.get(task, task)
     others = [profile for profile in profiles if each == "regression" and not _are_numbers(profile)]
+    # Beside columns of two classes, the one with more or fewer is at fault.
+    others.sort(key=lambda profile: len(profile.values) == 2)
     if each not in TASK_OF_SEVERAL or others:
         names = ",".join(profile.name for profile in profiles)
         raise InputError(
@@ -222,7 +243,9 @@ def _are_numbers(profile: ColumnProfile) -> bool:
 
 def _kind(profile: ColumnProfile) -> str:
     """What a column that is no number holds."""
-    return "lists" if profile.holds_lists else f"{len(profile.values):,} different words"
+    if profile.holds_lists:
+        return "lists"
+    return f"{len(profile.values):,} different words" if len(profile.values) != 1 else "one value in all rows"
 
 
 def task_of(classes: Iterable[str]) -> str:
@@ -309,11 +332,15 @@ def label_remarks(profile: ColumnProfile, label: Label, *, is_alone: bool = True
             "little to predict, and an error of few rows decides its metrics."
         )
     if label.is_ranking:
-        zeros = sum(count for value, count in profile.values.items() if float(value) == 0)
+        found = {value: float(label.clean.aliases.get(value, value)) for value in profile.values}
+        zeros = sum(count for value, count in profile.values.items() if found[value] == 0)
         yield (
-            f"'{label.name}': relevance up to {profile.numbers[-1]:g}; r counts 2^r - 1. "
+            f"'{label.name}': relevance up to {max(found.values()):g}; r counts 2^r - 1. "
             f"{zeros:,} of {profile.rows:,} rows are not relevant."
         )
+        return
+    if label.is_retrieval:
+        yield from twin_remarks(profile, profile.values, what="items")
         return
     count = len({*(profile.numbers or ())})
     if not is_alone or count <= 2:
@@ -413,149 +440,3 @@ def _without_single_values(profile: ColumnProfile) -> str:
 def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str) -> InputError:
     action = f"Give more rows, another column than '{profile.name}', or another --task ({', '.join(TASKS)})."
     return InputError(thing, received=received, expected=expected, action=action)
-
-
-# --- Features that give the label away, found in the first rows.
-
-
-_ROWS, _CELLS = 10_000, 5_000_000  # rows and cells that are looked at, at most
-_FEWEST = 50  # rows with a label; fewer say nothing
-_BINS, _IN_BIN = 256, 20  # bins of numbers, at most, and rows in each, at least
-_GROUP = 5  # rows with one value, at least; smaller groups do not count
-_PREDICTED = 0.99  # share of the rows whose class one column tells
-_RANKED = 0.95  # ROC AUC of one column alone; few real features have more
-_NAMED = 3  # columns that are named, at most
-_SAME = 0.9999  # correlation from which a number is the label in another unit
-
-
-def leak_remarks(source: Source, input_splits: Sequence[InputSplit], schema: Schema) -> list[str]:
-    """A remark for each feature that alone tells the label of nearly all rows."""
-    columns = _read(source, input_splits, schema)
-    single = [(each, columns.pop(each.name, pa.array([], pa.null()))) for each in schema.of_type(Label)]
-    return [remark for label, cells in single for remark in _of_label(label, cells, columns, schema)]
-
-
-def _of_label(
-    label: Label, labels: pa.Array, columns: Mapping[str, pa.Array], schema: Schema
-) -> Iterator[str]:
-    known = labels.is_valid()
-    y = labels.filter(known).to_numpy(zero_copy_only=False)
-    if len(y) < _FEWEST:
-        return
-    values = {name: column.filter(known) for name, column in columns.items() if len(column) == len(labels)}
-    yield from (_of_classes if label.classes else _of_numbers)(values, y, label, schema)
-
-
-def _of_classes(
-    columns: Mapping[str, pa.Array], y: np.ndarray, label: Label, schema: Schema
-) -> Iterator[str]:
-    base = np.bincount(y).max() / len(y)
-    aucs: dict[str, float] = {}
-    for name, column in columns.items():
-        groups = _groups(column)
-        share = _share_predicted(groups, y, base)
-        aucs[schema[name].source_column] = _ranking(column, groups, y) if len(label.classes) == 2 else 0.5
-        if share >= _PREDICTED and share - base >= (1 - base) / 2:
-            name = schema[name].source_column
-            yield (
-                f"'{name}' alone tells the class of {share:.1%} of {len(y):,} rows (guessing: {base:.1%}). "
-                f"If it is known only after '{label.source_column}', leave it out: "
-                f"{leaving_out(name)}."
-            )
-            del aucs[name]
-    high = sorted((name for name in aucs if aucs[name] >= _RANKED), key=lambda name: -aucs[name])
-    if high:
-        listed = ", ".join(f"'{name}' ({aucs[name]:.3f})" for name in high[:_NAMED])
-        flags = " ".join(leaving_out(name) for name in high[:_NAMED])
-        yield (
-            f"One column alone nearly tells '{label.source_column}', by its ROC AUC: {listed}. If it is "
-            f"known only after '{label.source_column}', leave it out: {flags}."
-        )
-
-
-def _of_numbers(
-    columns: Mapping[str, pa.Array], y: np.ndarray, label: Label, schema: Schema
-) -> Iterator[str]:
-    for name, column in columns.items():
-        if not text.is_number(column.type) or column.null_count > len(column) / 2 or np.ptp(y) == 0:
-            continue
-        there = column.is_valid().to_numpy(zero_copy_only=False)
-        x = column.drop_null().to_numpy().astype(np.float64)
-        correlation = np.corrcoef(x, y[there])[0, 1] if np.ptp(x) > 0 and np.ptp(y[there]) > 0 else 0.0
-        if abs(correlation) >= _SAME:
-            name = schema[name].source_column
-            yield (
-                f"'{name}' is '{label.source_column}' in other words: the correlation is "
-                f"{correlation:.5f} in {len(x):,} rows. Leave it out: {leaving_out(name)}."
-            )
-
-
-def _share_predicted(groups: np.ndarray, y: np.ndarray, base: float) -> float:
-    """The share of rows that have the most frequent class of their group; in small groups, `base` is taken
-    for it.
-    """
-    classes = int(y.max()) + 1
-    counts = np.bincount(groups * classes + y, minlength=(groups.max() + 1) * classes).reshape(-1, classes)
-    rows = counts.sum(axis=1)
-    return float(np.where(rows >= _GROUP, counts.max(axis=1), rows * base).sum() / len(y))
-
-
-def _ranking(column: pa.Array, groups: np.ndarray, y: np.ndarray) -> float:
-    """The best ROC AUC of one column for the class, 0 or 1: by its numbers, ascending or descending, or by
-    the rates of its groups. Every other row gives the rates, and the rest are scored.
-    """
-    rest, scored = slice(0, None, 2), slice(1, None, 2)
-    ones, rows = (np.bincount(groups[rest], weights, groups.max() + 1) for weights in (y[rest], None))
-    by_rate = _auc(((ones + y[rest].mean()) / (rows + 1))[groups[scored]], y[scored])
-    if not text.is_number(column.type):
-        return by_rate
-    numbers = column.cast(pa.float64(), safe=False)
-    there = column.is_valid().to_numpy(zero_copy_only=False)
-    by_number = _auc(numbers.drop_null().to_numpy(), y[there]) if 2 * there.sum() > len(y) else 0.5
-    return max(by_rate, by_number, 1 - by_number)
-
-
-def _auc(scores: np.ndarray, y: np.ndarray) -> float:
-    """The share of pairs of both classes in which class 1 scores higher, ties as half; 0.5 without pairs."""
-    _, order = np.unique(scores, return_inverse=True)
-    size = order.max(initial=0) + 1
-    negatives, positives = (np.bincount(order[y == each], minlength=size) for each in (0, 1))
-    pairs = negatives.sum() * positives.sum()
-    return float(((negatives.cumsum() - negatives / 2) * positives).sum() / pairs) if pairs else 0.5
-
-
-def _groups(column: pa.Array) -> np.ndarray:
-    """The group of each row, int64 [rows]: one for each value, or for each bin of very many numbers."""
-    codes = column.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64) + 1
-    bins = min(_BINS, len(column) // _IN_BIN)
-    if codes.max(initial=0) <= bins or not text.is_number(column.type):
-        return codes
-    numbers = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
-    edges = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
-    return np.searchsorted(edges, numbers, side="right").astype(np.int64)
-
-
-def _read(source: Source, input_splits: Sequence[InputSplit], schema: Schema) -> dict[str, pa.Array]:
-    """Typed values of the first rows by the feature's name, those that do not conform as null."""
-    features = [f for f in schema.features if not f.shape and not isinstance(f, Image | Text)]
-    limit = min(_ROWS, _CELLS // len(schema.features)) // len(input_splits) + 1
-    found: dict[str, list[pa.Array]] = {feature.name: [] for feature in features}
-    for input_split in input_splits[:_ROWS]:
-        left = limit
-        for raw in source.read(input_split):
-            names = set(raw.columns.schema.names)  # read once: pyarrow makes the list anew each time
-            for feature in features:
-                if feature.source_column in names:
-                    cells = raw.columns.column(feature.source_column)[:left]
-                    found[feature.name].append(_values(feature, cells, raw.undecoded))
-            left -= raw.columns.num_rows
-            if left <= 0:
-                break
-    return {name: pa.concat_arrays(parts) for name, parts in found.items() if parts}
-
-
-def _values(feature: Feature, cells: pa.Array, undecoded: bool) -> pa.Array:
-    column = typed.parse(feature, cells, undecoded=undecoded)
-    good = np.ones(len(cells), bool)
-    good[list(column.problems)] = False
-    return pc.if_else(pa.array(good), column.values, pa.scalar(None, column.values.type))

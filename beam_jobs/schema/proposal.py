@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import statistics
+import warnings
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 import PIL.Image
@@ -14,7 +15,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells import image_formats
 from beam_jobs.schema.features import leaving_out
-from beam_jobs.schema.labels import in_natural_order, leak_remarks, task_of
+from beam_jobs.schema.labels import in_natural_order, task_of
+from beam_jobs.schema.leaks import leak_remarks
 from beam_jobs.schema.profiles import ColumnProfile, most_rows, read_profiles
 from beam_jobs.schema.table import Proposal, propose
 from beam_jobs.sources import files
@@ -30,12 +32,14 @@ from beam_jobs.sources.source import (
     Source,
     likely_cause,
     read_split,
+    share_needed,
     takes_encoding,
 )
 from beam_jobs.sources.tokens import SEGMENTS_COLUMN, TOKENS_COLUMN, TokenRows
 from pipeline.base.errors import InputError, printable, shortage
+from pipeline.data.preprocessing.tokenizers import unknown_in
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import Datetime, Image, Label, Tokens
 from pipeline.data.schema.schema import Schema, ascii_words
 from pipeline.report import terminal
@@ -229,17 +233,16 @@ def propose_images(
 
     Raises InputError if there are fewer than two classes.
     """
-    rows = [
-        row
-        for input_split in input_splits
-        for raw in source.read(input_split)
-        for row in raw.columns.to_pylist()
-    ]
+    read = [raw for input_split in input_splits for raw in source.read(input_split)]
+    rows = [row for raw in read for row in raw.columns.to_pylist()]
+    misplaced = [rejection for raw in read for rejection in raw.rejected]
+    elsewhere = f"{len(misplaced):,} files elsewhere, such as {misplaced[0].source}" if misplaced else ""
     classes = collections.Counter(row[LABEL_COLUMN] for row in rows)
     if len(classes) < 2:
+        found = [f"classes {', '.join(classes) or 'none'}", *([elsewhere] if elsewhere else [])]
         raise InputError(
             f"image folder {input_splits[0].input_root}",
-            received=f"classes {', '.join(classes) or 'none'}",
+            received=", and ".join(found),
             expected="at least two folders of images, <input>/<class>/<file>",
             action="Put the images of each class into a folder with its name; --input is the one around it.",
         )
@@ -253,10 +256,13 @@ def propose_images(
             expected="images: PNG, JPEG, WebP, …",
             action="Correct --input. Sound and video are not read: store pictures or columns of numbers.",
         )
+    # Names with blanks at their ends are classes as they are.
+    are_stripped = all(name == name.strip(Clean.strip) for name in classes)
     label = Label(
         name=LABEL_COLUMN,
         task=task_of(classes),
         classes=in_natural_order(classes),
+        clean=Clean() if are_stripped else Clean(strip=""),
         evidence={"images": len(rows), "images_by_class": dict(sorted(classes.items()))},
     )
     names = [row[IMAGE_COLUMN] for row in looked_at]
@@ -268,6 +274,12 @@ def propose_images(
         if None in headers
         else []
     )
+    if elsewhere:
+        share = share_needed(len(misplaced), len(rows) + len(misplaced))
+        review.append(
+            f"{elsewhere}, are not at <input>/<class>/<file> and will be rejected: convert needs "
+            f"--max_rejected_fraction={share:g} for them."
+        )
     empty = _folders_without_images(input_splits, classes)
     if empty:
         review.append(f"Folders without images are no classes: {', '.join(map(repr, empty))}.")
@@ -308,6 +320,7 @@ def _sides(width: int, height: int) -> str:
 
 
 _TEXT_BYTES = 64 << 20  # 64 MiB of texts that are looked at
+_SOME_BYTES = 1 << 20  # 1 MiB of them that are tokenised
 
 
 def propose_tokens(
@@ -329,13 +342,22 @@ def propose_tokens(
     )
     end = source.tokenizer.end
     closes = f"token {end} closes each document" if end is not None else "no token closes a document"
-    wrong, looked_at = _unreadable_texts(source, input_splits, max_rows=max_rows)
+    wrong, looked_at, some = _unreadable_texts(source, input_splits, max_rows=max_rows)
+    unknown = unknown_in(source.tokenizer, some)
     return Proposal(
         schema=Schema(name=name, features=features),
         looked_at=looked_at,
         review=(
             *wrong,
             f"'{TOKENS_COLUMN}': {source.tokenizer.size:,} token ids; {closes}.",
+            *(
+                [
+                    f"{source.tokenizer.name}: {unknown}. A model never learns that text: take a tokenizer "
+                    "of this corpus, or --tokenizer=bytes."
+                ]
+                if unknown
+                else []
+            ),
             *source.tokenizer.remarks,
             f"There is no label: a model predicts the next of '{TOKENS_COLUMN}' (task next_token).",
         ),
@@ -344,8 +366,9 @@ def propose_tokens(
 
 def _unreadable_texts(
     source: TokenRows, input_splits: Sequence[InputSplit], *, max_rows: int
-) -> tuple[list[str], str]:
-    """Returns a remark on the texts that convert will reject, and how much was looked at."""
+) -> tuple[list[str], str, list[str]]:
+    """Returns a remark on the texts that convert will reject, how much was looked at, and some texts."""
+    some: list[str] = []
     rejected: list[Rejection] = []
     lines: dict[str, int] = {}
     rows = size = 0
@@ -353,6 +376,8 @@ def _unreadable_texts(
         texts, wrong = source.texts(raw, input_split)
         rejected += [*raw.rejected, *wrong]
         rows, size = rows + raw.rows_read, size + texts.nbytes
+        if size <= _SOME_BYTES or not some:
+            some += [text[:_SOME_BYTES] for text in texts.drop_null().to_pylist()]
         lines[input_split.name] = max(lines.get(input_split.name, 0), raw.lines)
         if rows >= max_rows or size >= _TEXT_BYTES:
             looked_at = f"Only the first {rows:,} texts were looked at."
@@ -360,7 +385,7 @@ def _unreadable_texts(
     else:
         looked_at = f"All {rows:,} texts were looked at."
     if not rejected:
-        return [], looked_at
+        return [], looked_at, some
     found = Rejected(
         reasons=dict(collections.Counter(each.reason for each in rejected)), listed=tuple(rejected)
     )
@@ -370,7 +395,7 @@ def _unreadable_texts(
     told = f"{len(rejected):,} of {rows:,} texts cannot be read, and convert rejects them ({reasons}). "
     told += f"The first is {where}: '{printable(first.raw[:60])}'. "
     told += likely_cause(found.reasons, rows=0, has_encoding=takes_encoding(source))
-    return [told.strip()], looked_at
+    return [told.strip()], looked_at, some
 
 
 def _raw_of(source: Source, input_splits: Iterable[InputSplit]) -> Iterator[tuple[InputSplit, RawRows]]:
@@ -427,7 +452,11 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 
 def _header(path: str) -> _Header | None:
     try:
-        with FileSystems.open(path, compression_type="uncompressed") as file, PIL.Image.open(file) as image:
+        with (
+            warnings.catch_warnings(action="ignore", category=PIL.Image.DecompressionBombWarning),
+            FileSystems.open(path, compression_type="uncompressed") as file,
+            PIL.Image.open(file) as image,
+        ):
             size = image_formats.seen_size(image)
             return _Header(format=str(image.format), mode=image.mode, size=size)
     except Exception as error:  # Pillow raises many kinds of error on a file that is not an image

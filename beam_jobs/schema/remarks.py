@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from beam_jobs.schema.profiles import (
     flags_of_values,
     is_number,
     same_values,
+    spelling_aliases,
 )
 from beam_jobs.sources.source import share_needed
 from pipeline.data.schema.feature import Feature
@@ -48,7 +49,7 @@ _AMOUNT = re.compile(
     r"""(?:[)"*%-]|[kKMB]| [^\W\d_]{1,4}|[±/][0-9.]+|[Dd][+-]?[0-9]+)?"""
 )
 _ROUNDED = re.compile(r"[0-9](?:\.[0-9]{1,5})?[eE]\+[0-9]{2}")  # an id that a spreadsheet has shortened
-_TRUTHS = ({"0", "no", "n", "false", "f"}, {"1", "yes", "y", "true", "t"})
+TRUTHS = ({"0", "no", "n", "false", "f"}, {"1", "yes", "y", "true", "t"})
 _TOTALS = {
     *("total", "totals", "grand total", "subtotal", "sum", "average", "mean"),
     *("summe", "gesamt", "insgesamt", "somme", "totale", "suma"),
@@ -190,6 +191,37 @@ def _words_for_none(profile: ColumnProfile, feature: Feature) -> list[str]:
     return sorted(suspects - same_values(profile.counts, profile.kept))
 
 
+def none_remarks(profile: ColumnProfile, keys: Mapping[str, int]) -> Iterator[str]:
+    """Yields which keys of groups, with their rows, may mean that there is none."""
+    kept = same_values(profile.counts, profile.kept)
+    found = sorted(key for key in keys if key.casefold() in _FOR_NONE and key not in kept)
+    if found:
+        yield (
+            f"'{profile.name}': {', '.join(map(repr, found))} ({sum(keys[key] for key in found):,} of "
+            f"{profile.rows:,} rows) is a group like any other. If it means that there is none: "
+            f"{flags_of_values('missing', profile, found)}."
+        )
+
+
+def twin_remarks(profile: ColumnProfile, names: Mapping[str, int], *, what: str) -> Iterator[str]:
+    """Yields which `names`, with their rows, a person would take for one and the same."""
+    twins = {**spelling_aliases(names), **_number_twins(names)}
+    if twins:
+        shown = ", ".join(
+            f"{_visible(one)} and {_visible(other)}" for one, other in [*twins.items()][:_SHOWN]
+        )
+        yield (
+            f"'{profile.name}': {len(twins):,} names differ from another one only in case, blanks, the "
+            f"coding of accents or a '.0', such as {shown}: these are different {what}. If not, write each "
+            "in one way."
+        )
+
+
+def _number_twins(names: Mapping[str, int]) -> dict[str, str]:
+    """Maps names such as 1042.0 to 1042: pandas writes both, beside empty cells and without."""
+    return {f"{name}.0": name for name in names if f"{name}.0" in names and is_number(name)}
+
+
 def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     """Yields remarks on any feature, each with its counts; `missing_remarks` has those on missing values."""
     if profile.undecodable:
@@ -302,8 +334,8 @@ def _spelling_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]
             "lines."
         )
     folded = {value.casefold() for value in values}
-    if len(folded) > 2 and folded <= _TRUTHS[0] | _TRUTHS[1]:
-        ways = " and ".join(", ".join(map(repr, sorted(folded & truth))) for truth in _TRUTHS)
+    if len(folded) > 2 and folded <= TRUTHS[0] | TRUTHS[1]:
+        ways = " and ".join(", ".join(map(repr, sorted(folded & truth))) for truth in TRUTHS)
         yield f"{named}: {ways} look like two answers in several spellings. Write each in one."
     if are_months(profile) and isinstance(feature, Numeric | Categorical):
         yield (
@@ -426,7 +458,8 @@ def delimiter_of(profile: ColumnProfile, *, lists: float = _WORDS_FOR_LISTS) -> 
 
 
 def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
-    aliases = [(rare, usual) for rare, usual in feature.clean.aliases.items() if rare in profile.counts]
+    counted = profile.counts.keys()
+    aliases = [pair for pair in feature.clean.aliases.items() if {*pair} <= counted]
     if not aliases:
         return
     counts = profile.counts

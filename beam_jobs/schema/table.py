@@ -1,6 +1,7 @@
 """Proposes the schema of a table from the profiles of its columns, and what to look at before trusting it."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_jobs.schema.features import (
@@ -13,11 +14,18 @@ from beam_jobs.schema.features import (
 )
 from beam_jobs.schema.labels import candidates, label_remarks, missing_label_remarks, propose_labels
 from beam_jobs.schema.numbers import with_numbers_alone
-from beam_jobs.schema.profiles import ColumnProfile, as_lists, same_values
-from beam_jobs.schema.remarks import feature_remarks, missing_remarks, rejected_remarks
+from beam_jobs.schema.profiles import ColumnProfile, as_lists, excerpt, flags_of_values, same_values
+from beam_jobs.schema.remarks import (
+    feature_remarks,
+    missing_remarks,
+    none_remarks,
+    rejected_remarks,
+    twin_remarks,
+)
+from beam_jobs.sources.source import share_needed
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.feature_types import RANKING, Label
+from pipeline.data.schema.feature_types import RANKING, Categories, Label
 from pipeline.data.schema.schema import Group, Schema, identifiers
 from pipeline.data.schema.times import FORMATS, LAST_FIRST_YEAR
 
@@ -101,6 +109,8 @@ def propose(
             features.append(history or (propose_number if is_numeric else propose_feature)(profile))
             if history:
                 review.append(f"'{profile.name}': lists of the items of '{label}', whose vocabulary it has.")
+            elif items and isinstance(features[-1], Categories):
+                review.append(_other_lists(profile, label, items))
             review += missing_remarks(profile, features[-1])
         review += feature_remarks(profile, features[-1])
     _check_not_empty(features, ignored)
@@ -120,7 +130,9 @@ def propose(
         review.append(candidates(profiles))
     grouping = None
     for profile in (profile for profile in profiles if profile.name == group):
-        grouping = Group(column=profile.name, length=_sizes(profile)[-1])
+        _check_keys(profile)
+        words = tuple(filter(None, profile.declared_values))
+        grouping = Group(column=profile.name, length=_sizes(profile)[-1], missing=words)
         review += _group_remarks(profile)
     return Proposal(
         schema=Schema(name=name, features=tuple(features), ignore=ignored, group=grouping),
@@ -129,7 +141,22 @@ def propose(
     )
 
 
+def _other_lists(profile: ColumnProfile, label: str, items: Sequence[str]) -> str:
+    """Says that lists beside the label of a retrieval hold other values than items."""
+    known = {*items}
+    odd = next((value for value in profile.item_counts if value and value not in known), "")
+    return (
+        f"'{profile.name}': its values, such as {excerpt(odd)!r}, are mostly none of the items of '{label}', "
+        f"such as {excerpt(items[0])!r}. If they should be items, write both in one way: a model then learns "
+        "from which items came before."
+    )
+
+
 # --- Rows that are ranked together.
+
+
+_MUCH_ROOM = 10  # times as many rows as there are
+_USUAL = 0.99  # part of the groups
 
 
 def _task_with_group(task: str | None, group: str | None) -> str | None:
@@ -156,25 +183,69 @@ def _check_grouping(group: str | None, *, label: Sequence[str], ignore: Sequence
         )
 
 
+def _check_keys(profile: ColumnProfile) -> None:
+    if profile.holds_lists or profile.images:
+        raise InputError(
+            f"--group={profile.name}",
+            received="lists" if profile.holds_lists else "images",
+            expected="one text or number in each row, the same in all rows of a group",
+            action="Name another column.",
+        )
+
+
 def _sizes(profile: ColumnProfile) -> list[int]:
     """The number of rows in each group, ascending; [1] where no row has a group."""
-    return sorted(rows for key, rows in profile.counts.items() if key) or [1]
+    return sorted(_keys(profile).values()) or [1]
+
+
+def _keys(profile: ColumnProfile) -> dict[str, int]:
+    """The rows of each group by its key; words such as NA are keys here, unless the user says otherwise."""
+    none = {"", *profile.declared_values}
+    return {key: rows for key, rows in profile.counts.items() if key not in none}
 
 
 def _group_remarks(profile: ColumnProfile) -> Iterator[str]:
-    sizes = _sizes(profile)
+    sizes, named = _sizes(profile), f"'{profile.name}'"
     longest, middle = sizes[-1], sizes[len(sizes) // 2]
     # The counts hold only so many keys, and `distinct` leaves out words such as NA, which are keys here.
     groups = max(len(sizes), profile.distinct)
     yield (
-        f"'{profile.name}': {groups:,} groups, of {middle:,} rows in the middle and up to "
+        f"{named}: {groups:,} groups, of {middle:,} rows in the middle and up to "
         f"{longest:,}, which is the 'length' of each record. Shorter groups are filled up. Rows beyond it "
         "are rejected."
     )
-    if missing := profile.counts.get("", 0):
-        yield f"'{profile.name}': {missing:,} rows have no group and will be rejected."
+    if missing := sum(profile.counts.get(none, 0) for none in {"", *profile.declared_values}):
+        share = share_needed(missing, profile.rows)
+        yield (
+            f"{named}: {missing:,} rows have no group and will be rejected: convert needs "
+            f"--max_rejected_fraction={share:g} for them."
+        )
     if middle == longest == 1:
-        yield f"'{profile.name}': each group has one row, so there is nothing to rank."
+        yield f"{named}: each group has one row, so there is nothing to rank."
+    if groups == 1:
+        yield f"{named}: all rows are in one group, and a model learns from many: name another column."
+    yield from none_remarks(profile, _keys(profile))
+    yield from _long_remarks(profile)
+    yield from twin_remarks(profile, _keys(profile), what="groups")
+
+
+def _long_remarks(profile: ColumnProfile) -> Iterator[str]:
+    """Yields what a few long groups cost: a record of any group has room for the longest."""
+    keys, sizes = _keys(profile), _sizes(profile)
+    rows, room = sum(sizes), len(sizes) * sizes[-1]
+    if room <= _MUCH_ROOM * rows:
+        return
+    longest = max(keys, key=keys.__getitem__)
+    usual = sizes[min(math.ceil(_USUAL * len(sizes)), len(sizes) - 1) - 1]
+    fitting = sum(size <= usual for size in sizes)
+    beyond = sum(size - usual for size in sizes if size > usual)
+    yield (
+        f"'{profile.name}': records have room for {room:,} rows, {room / rows:,.0f} times as many as there "
+        f"are, because of few long groups: {excerpt(longest)!r} has {sizes[-1]:,} rows. If that is no group: "
+        f"{flags_of_values('missing', profile, [longest])}. Or set 'length' to {usual:,}, which {fitting:,} "
+        f"of {len(sizes):,} groups fit into, and give convert "
+        f"--max_rejected_fraction={share_needed(beyond, profile.rows):g} for the {beyond:,} rows beyond."
+    )
 
 
 def _repeated_header(profiles: Sequence[ColumnProfile]) -> Iterator[str]:

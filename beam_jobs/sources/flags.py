@@ -48,7 +48,7 @@ _TOKENIZER = flags.DEFINE_string(
     "token for each byte. Give it to infer_schema and to convert.",
 )
 _SEQUENCE_LENGTH = flags.DEFINE_integer(
-    "sequence_length", 512, "Tokens in a row, in infer_schema as in convert.", 1
+    "sequence_length", 512, "Tokens in a row, in infer_schema as in convert: the first is not predicted.", 2
 )
 _PACKING = flags.DEFINE_enum(
     "packing",

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_jobs.cells.text import Problems, decode
+from beam_jobs.cells.text import CUT, Problems, decode
 from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, Source, excerpt
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.tokenizers import PADDING, Tokenizer
@@ -239,6 +239,7 @@ class TokenRows:
         if waiting.continues and len(rows.begun):
             rows.begun[0] -= 1  # the first of these documents began in the rows before
         places = np.array(waiting.places, np.int64).reshape(-1, 2)
+        are_cut = np.array(waiting.sizes, np.int64) > self.length
         for part in rows.parts(max(1, _TOKENS_AT_ONCE // self.length)):
             files, numbers = places[part.first].T
             yield RawRows(
@@ -254,6 +255,7 @@ class TokenRows:
                     "documents": part.begun,
                     "tokens": np.count_nonzero(part.segments, axis=1),
                     "places": np.full(len(part.tokens), self.length),
+                    **({CUT: are_cut[part.first]} if self.packing == "document" else {}),
                 },
                 rejected=rejected,
             )
@@ -299,8 +301,8 @@ def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
 class _Waiting:
     """Documents that wait for the rows of their pack; the last one may be `open`: more of it follows.
 
-    `places` holds the file and row of each document. `pack` is the id of their pack; if the pack has rows
-    already, the first document `continues` it.
+    `places` holds the file and row of each document, `sizes` all its tokens, kept or not. `pack` is the id of
+    their pack; if the pack has rows already, the first document `continues` it.
     """
 
     def __init__(
@@ -309,12 +311,14 @@ class _Waiting:
         self.documents: list[np.ndarray] = [] if tail is None else [tail]
         self.is_open = self.continues = tail is not None
         self.tokens = sum(map(len, self.documents))
+        self.sizes = [*map(len, self.documents)]
         self.places = list(places)
         self.pack = pack
 
     def add(self, tokens: np.ndarray, *, is_last: bool, most: int | None) -> None:
         """Adds a document or, where the last one is open, more of it; keeps up to `most` tokens of each."""
         so_far = [self.documents.pop()] if self.is_open else []
+        self.sizes.append(len(tokens) + (self.sizes.pop() if so_far else 0))
         before = sum(map(len, so_far))
         document = np.concatenate([*so_far, tokens])[:most] if so_far else tokens[:most]
         self.documents.append(document)

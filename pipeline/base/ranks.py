@@ -45,7 +45,8 @@ def mean_of_ties(before: np.ndarray, better: np.ndarray, equal: np.ndarray) -> n
 class RankedGroups:
     """The rows of groups as one run of rows, best first within each group.
 
-    A group without a relevant row counts 0, as in scikit-learn; LightGBM counts 1.
+    A group without a relevant row counts 0, as in scikit-learn; LightGBM counts 1. A group with
+    a score that is not a number has metrics that are none: such a row has no place.
 
     Args:
       labels: relevance, int [groups, length]; below 0 for what fills up a group.
@@ -56,6 +57,8 @@ class RankedGroups:
         self._group, place = np.nonzero(labels >= 0)
         self._groups = len(labels)
         labels, scores = labels[self._group, place], scores[self._group, place]
+        has_no_order = np.bincount(self._group, np.isnan(scores), self._groups) > 0
+        self._unknown = np.where(has_no_order, np.nan, 0.0)  # is added to the metrics of groups
         order = np.lexsort((-scores, self._group))
         self._ranked, scores = labels[order], scores[order]
         is_first = np.diff(self._group, prepend=-1) != 0
@@ -77,7 +80,7 @@ class RankedGroups:
         is_kept = True if k is None else self._rank < k
         discounts = np.where(is_kept, 1 / np.log2(self._rank + 2), 0.0)
         found, most = (self._by_group(each * discounts) for each in (self._gains, self._ideal))
-        return np.divide(found, most, out=np.zeros(self._groups), where=most > 0)
+        return np.divide(found, most, out=np.zeros(self._groups), where=most > 0) + self._unknown
 
     def _by_group(self, values: np.ndarray) -> np.ndarray:
         return np.bincount(self._group, values, self._groups)
@@ -93,7 +96,7 @@ class RankedGroups:
         found[groups] = 1 / (before + 1)
         for at in np.flatnonzero(relevant < sizes):  # rows of equal scores that are not all relevant
             found[groups[at]] = _mean_reciprocal(int(before[at]), int(sizes[at]), relevant[at])
-        return found
+        return found + self._unknown
 
 
 def _mean_reciprocal(before: int, size: int, relevant: int) -> float:

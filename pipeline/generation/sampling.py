@@ -65,9 +65,10 @@ class Sampling:
 
     def _kept(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The tokens to draw from, the most probable first, and their probabilities among all."""
-        scaled = logits.astype(np.float64) / self.temperature
-        order = np.argsort(-scaled, kind="stable")[: self.top_k or None]
-        weights = np.exp(scaled[order] - scaled[order[0]])
+        order = np.argsort(-logits, kind="stable")[: self.top_k or None]
+        below = logits[order].astype(np.float64) - logits[order[0]]
+        with np.errstate(over="ignore"):  # a temperature near 0
+            weights = np.exp(below / self.temperature)
         probabilities = weights / weights.sum()
         before = np.concatenate([[0.0], probabilities.cumsum()[:-1]])
         number = int(np.count_nonzero(before < self.top_p))

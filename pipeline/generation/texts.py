@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.tokenizers import Tokenizer
-from pipeline.generation.decoding import continue_prompts, decoding_of
+from pipeline.generation.decoding import Continued, continue_prompts, decoding_of
 from pipeline.generation.opening import LanguageModel
 from pipeline.generation.sampling import Sampling
 
@@ -53,19 +53,27 @@ def continue_texts(
         is_stop=_is_stop(opened, stops),
     )
     return [
-        Continuation(
-            prompt=prompt,
-            text=_before(stops, tokenizer.decode(_without(each.tokens, tokenizer.end))),
-            tokens=len(each.tokens),
-            ended=each.ended,
-        )
-        for prompt, each in zip(prompts, found, strict=True)
+        _continuation(prompt, each, tokenizer, stops) for prompt, each in zip(prompts, found, strict=True)
     ]
 
 
+def _continuation(prompt: str, found: Continued, tokenizer: Tokenizer, stops: Sequence[str]) -> Continuation:
+    whole = text_behind(tokenizer, found.prompt, _without(found.tokens, tokenizer.end))
+    text = _before(stops, whole)
+    ended = "stop" if text != whole else found.ended
+    return Continuation(prompt=prompt, text=text, tokens=len(found.tokens), ended=ended)
+
+
+def text_behind(tokenizer: Tokenizer, prompt: Sequence[int], tokens: Sequence[int]) -> str:
+    """The text of tokens behind a prompt: many tokenizers leave out the blank of a word that stands first."""
+    before, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *tokens])
+    return whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(tokens)
+
+
 def _is_stop(opened: LanguageModel, stops: Sequence[str]) -> Callable[[Sequence[int]], bool]:
-    # Each token has a byte at least, so a stop text that has just ended has no more tokens than bytes.
-    longest = max((len(stop.encode()) for stop in stops), default=0)
+    # Each token has a byte at least, so a stop text that has just ended has no more tokens than bytes. One
+    # more stands before it: the first of all may lose its blank.
+    longest = 1 + max((len(stop.encode()) for stop in stops), default=0)
 
     def is_stop(tokens: Sequence[int]) -> bool:
         if not stops:

@@ -96,8 +96,15 @@ def test_a_run_and_its_export_write_the_same_text(folder, command):
     told = json.loads((folder / "run.json").read_text())["texts"]
     assert (told[0]["prompt"], told[0]["ended"]) == ("round a", "end")
     assert f"{told[0]['prompt']}{told[0]['text']}" == LINE
+    lines = ["round", "a\x0cb\u2028c", "  "]  # a form feed and U+2028 end no line
+    (folder / "prompts.txt").write_bytes("\ufeff{}\r\n{}\n\n{}".format(*lines).encode())
+    written = (f"--prompts={folder / 'prompts.txt'}", "--tokens=1", f"--json={folder / 'lines.json'}")
+    command("pipeline.generate", f"--model={folder / 'run'}", *written)
+    assert [each["prompt"] for each in json.loads((folder / "lines.json").read_text())["texts"]] == lines
     refused = command("pipeline.generate", f"--model={folder / 'run'}", "--prompt=", code=2)
     assert "--prompt: received an empty one" in refused
+    no_text = command("pipeline.generate", f"--model={folder / 'run'}", "--prompt=\udcff", code=2)
+    assert "--prompt: received" in no_text and "expected UTF-8" in no_text
 
 
 def test_a_step_is_replayed_and_agrees_with_a_plain_loop(folder, command):

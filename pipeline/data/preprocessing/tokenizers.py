@@ -4,8 +4,10 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import json
 import pathlib
 import types
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -18,6 +20,7 @@ from pipeline.data.schema.feature_types import Tokens
 BYTES = "bytes"
 PADDING = 0  # the token and the segment where a row is padded
 _FLAG = "--tokenizer"
+_SHOWN = 5  # characters
 # How the usual tokenizers spell the end of a document.
 _ENDS = ("</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]")
 
@@ -28,7 +31,8 @@ class Tokenizer(Protocol):
     """Instances are pickled to the workers.
 
     `name` and `digest` (SHA-256; empty for bytes) are what a schema remembers. `end` closes each document;
-    None: there is no such token. `remarks` say which settings of the tokenizer's file are not followed.
+    None: there is no such token. `unknown` stands for text that no other token is for; where there is none, a
+    tokenizer may drop that text. `remarks` say which settings of the tokenizer's file are not followed.
     """
 
     @property
@@ -39,6 +43,8 @@ class Tokenizer(Protocol):
     def size(self) -> int: ...
     @property
     def end(self) -> int | None: ...
+    @property
+    def unknown(self) -> int | None: ...
     @property
     def remarks(self) -> Sequence[str]: ...
 
@@ -60,6 +66,7 @@ class ByteTokenizer:
     digest: str = ""
     size: int = 259
     end: int = 1
+    unknown: int | None = None  # it is never used
     remarks: tuple[str, ...] = ()
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -107,6 +114,10 @@ class _SentencePieceTokenizer(_FileTokenizer):
         end = self._processor.eos_id()
         return None if end < 0 else end
 
+    @property
+    def unknown(self) -> int | None:
+        return self._processor.unk_id()
+
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.array(ids, np.int32) for ids in self._processor.encode(list(texts))]
 
@@ -149,8 +160,22 @@ class _HuggingFaceTokenizer(_FileTokenizer):
         ids = map(self._tokenizer.token_to_id, _ENDS)
         return next((end for end in ids if end is not None), None)
 
+    @functools.cached_property
+    def unknown(self) -> int | None:
+        model = json.loads(self.read(self.path))["model"]
+        token = model.get("unk_token")
+        return model.get("unk_id") if token is None else self._tokenizer.token_to_id(token)
+
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        try:
+            encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        except Exception as error:  # the library raises bare exceptions
+            raise InputError(
+                f"{_FLAG}={self.path}",
+                received=f"text that it cannot encode ({' '.join(str(error).split())[:200]})",
+                expected="a tokenizer that has tokens for any text",
+                action=f"Give it a token for unknown text, or write {_FLAG}={BYTES}.",
+            ) from None
         return [np.array(encoding.ids, np.int32) for encoding in encodings]
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -185,6 +210,20 @@ def open_tokenizer(name: str, *, read: Read = files.read_bytes) -> Tokenizer:
             action="Check the file.",
         ) from None
     return tokenizer
+
+
+def unknown_in(tokenizer: Tokenizer, texts: Sequence[str]) -> str:
+    """Says what of some texts a tokenizer has no token for; empty where it has one for all."""
+    if tokenizer.unknown is not None:
+        ids = np.concatenate([np.zeros(0, np.int32), *tokenizer.encode(texts)])
+        share = np.mean(ids == tokenizer.unknown) if len(ids) else 0.0
+        return f"{share:.2%} of the tokens stand for what it does not know" if share else ""
+    characters = sorted({character for text in texts for character in text if character.isprintable()})
+    characters = [each for each in characters if not each.isspace() and not unicodedata.combining(each)]
+    written = map(tokenizer.decode, (ids.tolist() for ids in tokenizer.encode(characters)))
+    dropped = [each for each, text in zip(characters, written, strict=True) if not text.strip()]
+    shown = ", ".join(map(repr, dropped[:_SHOWN]))
+    return f"it drops {len(dropped):,} of {len(characters):,} characters, such as {shown}" if dropped else ""
 
 
 def require_same(tokenizer: Tokenizer, tokens: Tokens) -> None:

@@ -137,10 +137,14 @@ def _error(where: str, received: object, expected: str) -> Exception:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Group:
-    """Rows with the same value in `column` are a group, which is one record of up to `length` rows."""
+    """Rows with the same value in `column` are a group, which is one record of up to `length` rows.
+
+    A row whose value is empty, or one of `missing`, is of no group.
+    """
 
     column: str
     length: int
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
@@ -150,14 +154,19 @@ class Group:
             raise schema_error(
                 "group, 'length'", repr(self.length), "the rows of the longest group, from 1 on"
             )
+        if not all(isinstance(each, str) and each for each in self.missing):
+            raise schema_error("group, 'missing'", list(self.missing), "texts that mean that there is none")
 
 
 def group_from_json(document: object) -> Group:
-    """Reads `{"column": …, "length": …}`; raises an InputError that names what is wrong."""
+    """Reads `{"column": …, "length": …, "missing": […]}`; raises an InputError that names what is wrong."""
     if not isinstance(document, Mapping):
         raise schema_error("group", repr(document), "an object with 'column' and 'length'")
-    refuse_unknown_keys("group", document, {"column", "length"})
-    return Group(column=document.get("column"), length=document.get("length"))
+    refuse_unknown_keys("group", document, {"column", "length", "missing"})
+    missing = document.get("missing", [])
+    if not isinstance(missing, list):
+        raise schema_error("group, 'missing'", repr(missing), "a list of texts")
+    return Group(column=document.get("column"), length=document.get("length"), missing=tuple(missing))
 
 
 FORMAT = "penstock.schema/1"
@@ -372,7 +381,8 @@ def to_json(schema: Schema, *, comments: bool = True) -> dict:
     if schema.split_by:
         document["split_by"] = split_by_to_json(schema.split_by)
     if schema.group:
-        document["group"] = dataclasses.asdict(schema.group)
+        group = dataclasses.asdict(schema.group) | {"missing": list(schema.group.missing)}
+        document["group"] = {key: value for key, value in group.items() if value != []}
     document["features"] = [feature_to_json(feature, comments=comments) for feature in schema.features]
     if schema.ignore:
         document["ignore"] = dict(schema.ignore) if comments else sorted(schema.ignore)

@@ -200,6 +200,7 @@ def _error(
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # Keras prints parts of its messages in bold
 _PLACES, _NODE = re.compile(r'File "([^"]+)", line (\d+)'), re.compile(r"Detected at node (\S+)")
 _PRECISIONS = re.compile(r"b?float16")
+_RECEIVED = re.compile(r"^([^;]*?)received .*?; expected ")
 _OTHERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(pathlib.Path(__file__).parents[2]))
 
 
@@ -240,7 +241,9 @@ def _model_error(
     layers = [frame.f_locals.get("self") for frame, _ in own if frame.f_code.co_name != "__init__"]
     layer = next((each for each in reversed(layers) if isinstance(each, keras.Layer)), None)
     if options is not None and layer is None and is_its_own and isinstance(error, ValueError | TypeError):
-        return _error("--config.model", f"{code.name} with {options}", _line(str(error)).rstrip("."))
+        said = _line(str(error)).rstrip(".")
+        expected = _RECEIVED.sub(r"\1", said)  # what was received stands among the options
+        return _error("--config.model", f"{code.name} with {options}", expected)
     frame, line = own[-1]
     where = f", layer {layer.name!r}" if layer is not None else ""
     return _failed(code, where, error, _line(str(error)), file=frame.f_code.co_filename, line=line)

@@ -206,7 +206,9 @@ class _Trials:
         numbers = {name: each for name, each in trial.numbers().items() if name.startswith("val_")}
         value = numbers.get(self.search.number, math.nan)
         if not math.isfinite(value):
-            return Outcome(**named, seconds=seconds, failed=f"{self.search.number} is {value}")
+            is_there = self.search.number in numbers
+            why = f"is {value}" if is_there else "is not there: has the validation rows of each class?"
+            return Outcome(**named, seconds=seconds, failed=f"{self.search.number} {why}")
         return Outcome(**named, numbers=numbers, seconds=seconds, value=value)
 
 
@@ -287,7 +289,8 @@ def _all_failed(outcomes: Sequence[Outcome], root: pathlib.Path) -> InputError:
         f"{failed.name} and all others of the search",
         received=failed.failed,
         expected="a trial that trains to its end",
-        action=f"See {root / failed.name}.log. Correct the ranges, and choose another --workdir.",
+        action=f"See {root / failed.name}.log. Correct the ranges, or what it names, and choose another "
+        "--workdir.",
     )
 
 

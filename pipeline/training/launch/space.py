@@ -1,6 +1,7 @@
 """Parses a `--sweep` with ranges: the keys of the config that a search changes, and between which values."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 
@@ -8,11 +9,11 @@ from pipeline.base.errors import InputError
 from pipeline.base.values import Values, leaves
 from pipeline.training.launch import grid
 
-_NUMBER = r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"  # digits stand on both sides of a point, so that `..` is clear
-_RANGE = re.compile(rf"(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER})", re.IGNORECASE)
+_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"  # digits stand on both sides of a point, so that `..` is clear
+_RANGE = re.compile(rf"(?P<low>[+-]?\.?{_NUMBER})\s*\.\.\s*(?P<high>[+-]?{_NUMBER})", re.IGNORECASE)
 _LOG = re.compile(r"log\((?P<inner>.*)\)")
 _WHOLE = re.compile(r"[+-]?\d+")
-_DIGITS = 4  # digits of a number that a search chooses: no result depends on more
+_DIGITS = 4  # digits in which a search chooses a number: no result depends on more
 _EXAMPLE = "config.optimizer.learning_rate=log(1e-4..1e-2)"
 
 
@@ -29,7 +30,9 @@ class Range:
         """The value as it is written after `--config.KEY=`."""
         if self.is_whole:
             return str(int(value))
-        rounded = float(f"{value:.{_DIGITS}g}")
+        # Numbers from .999 to .9999 differ only behind their first digits.
+        equal = max(0, math.floor(math.log10(max(abs(self.low), abs(self.high)) / (self.high - self.low))))
+        rounded = float(f"{value:.{equal + _DIGITS}g}")
         return repr(min(max(rounded, self.low), self.high))
 
 
@@ -79,7 +82,7 @@ def _range(key: str, value: str, default: object) -> Range:
     if isinstance(default, int) and not is_whole:
         raise _wrong(key, value, "whole numbers", example=f"config.{key}=1..8")
     low, high = float(found["low"]), float(found["high"])
-    if not low < high or (logarithmic and low <= 0):
+    if not low < high < math.inf or (logarithmic and low <= 0):
         raise _wrong(key, value, "LOW..HIGH, LOW below HIGH, and in log(LOW..HIGH) above 0")
     return Range(low=low, high=high, is_log=bool(logarithmic), is_whole=is_whole)
 

@@ -21,6 +21,7 @@ def test_a_temperature_divides_the_logits():
     squares = np.exp(LOGITS) ** 2
     assert probabilities(temperature=0.5) == (squares / squares.sum()).round(6).tolist()
     assert probabilities(temperature=0.0) == [0, 1, 0, 0, 0]
+    assert probabilities(temperature=1e-310) == [0, 1, 0, 0, 0], "logits divided by it are infinite"
 
 
 def test_top_k_keeps_the_most_probable_ones():

@@ -179,7 +179,7 @@ def png_of_size(height: int, width: int) -> bytes:
             Image(name="image", max_pixels=1_000_000),
             "13,300x13,300 pixels, more",
         ),
-        (png_of_size(60_000, 60_000), ANY, r"does not decode \(DecompressionBombError\)"),
+        (png_of_size(60_000, 60_000), ANY, "more than 178,956,970 pixels, which Pillow refuses"),
         (encode(RGB, "JPEG"), Image(name="image", max_pixels=599), "30x20 pixels, more than the 599"),
         (encode(RGB, "TIFF"), Image(name="image", max_pixels=599), "30x20 pixels, more than the 599"),
     ],

@@ -1,6 +1,7 @@
 """Rows with the same key become one record: all of them, once, whatever files they are in."""
 
 import collections
+import dataclasses
 import pathlib
 import random
 from collections.abc import Sequence
@@ -11,10 +12,15 @@ import pytest
 import tensorflow as tf
 
 from beam_jobs.cells.typed import GROUP_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ROW_COLUMN, arrow_schema
+from beam_jobs.checks import validate
 from beam_jobs.checks.dataset import verify
 from beam_jobs.conversion import dataset as dataset_lib
 from beam_jobs.conversion.groups import fold, in_groups
+from beam_jobs.conversion.job import Conversion, convert
+from beam_jobs.conversion.plan import make_plan
+from beam_jobs.launch.run import Run
 from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.source import Input
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.origins import reader
@@ -179,6 +185,42 @@ def test_ugly_groups(tmp_path: pathlib.Path, rows: list[Row], groups: list[list[
     assert all(reason in told for reason in rejected)
 
 
+def test_words_that_the_schema_names_are_no_groups(tmp_path: pathlib.Path):
+    rows = [("NA", 1, "", "a", 0), (" NA", 2, "", "a", 0), ("na", 3, "", "a", 0)]
+    write(tmp_path / "raw.csv", rows)
+    group = Group(column="query", length=LENGTH, missing=("NA",))
+    dataset = converted(
+        str(tmp_path / "raw.csv"),
+        tmp_path / "out",
+        source=CsvFiles(),
+        schema=dataclasses.replace(SCHEMA, group=group),
+        rejected=1.0,
+        split="train",
+    )
+    assert [each["x"] for each in groups_of(dataset)["train"]] == [[3]]
+    assert (dataset.manifest.rows_read, dataset.manifest.rows_rejected) == (3, 2)
+
+
+def test_groups_whose_inputs_are_in_two_splits_are_told(tmp_path: pathlib.Path):
+    write(tmp_path / "train.csv", [(f"q{number}", number, "", "a", 1) for number in range(9)])
+    write(tmp_path / "test.csv", [(f"q{number}", 100 + number, "", "b", 0) for number in range(6, 12)])
+    inputs = [Input(location=str(tmp_path / f"{split}.csv"), split=split) for split in ("train", "test")]
+    job = Conversion(
+        source=CsvFiles(),
+        schema=SCHEMA,
+        plan=make_plan(inputs, CsvFiles(), SCHEMA, shard_bytes=50),
+        rules=validate.parse_rules(severities=(), limits=(), baseline=None),
+        run=Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.0),
+        command="",
+    )
+    told = [
+        each for each in convert(job, output=str(tmp_path / "out"))["anomalies"] if each["kind"] == "leakage"
+    ]
+    assert [(each["split"], each["value"]) for each in told] == [("test", 0.5)]
+    assert "3 of 6 groups by 'query' have rows in split 'train', too" in told[0]["message"]
+    assert verify(tmp_path / "out").problems == ()
+
+
 def test_a_group_that_is_too_long_is_refused_or_cut_without_looking_at_labels(tmp_path: pathlib.Path):
     rows = [("q", number, "", "a", number % 2) for number in range(1000)]
     write(tmp_path / "raw.csv", rows)
@@ -241,6 +283,8 @@ def test_a_file_of_a_schema_says_the_group(tmp_path: pathlib.Path):
         '"group": {\n    "column": "query",\n    "length": 4\n  }' in (tmp_path / "schema.json").read_text()
     )
     assert schema_lib.load(tmp_path / "schema.json") == SCHEMA
+    named = dataclasses.replace(SCHEMA, group=Group(column="query", length=LENGTH, missing=("NA",)))
+    assert schema_lib.from_json(schema_lib.to_json(named)) == named
     assert SCHEMA["x"].shape == SCHEMA.label.shape == (LENGTH,)
     rows = SCHEMA.of_rows
     assert (rows["x"].shape, rows.label.shape, rows.group) == ((), (), None)

@@ -52,6 +52,18 @@ def test_texts_have_documents_tokens_and_padding():
     assert found[3] == "256 documents read, 256 written in 104 rows, 0 rejected"
 
 
+def test_documents_that_are_cut_are_told():
+    texts = {
+        "train": {"documents": 200, "tokens": 900, "places": 1_000, "cut": 7},
+        "test": {"documents": 50, "tokens": 40, "places": 40, "cut": 0},
+    }
+    told = [line for line in lines(published({"train": 200, "test": 50}, texts=texts)) if "warning" in line]
+    assert len(told) == 1
+    assert told[0].startswith(
+        "warning: 7 of 250 documents are longer than a row, and cut after its last token"
+    )
+
+
 def test_a_limit_on_rejected_texts_counts_documents(tmp_path: pathlib.Path):
     """2 of 42 documents are a twentieth of them; of the rows that hold them, they would be half."""
     (tmp_path / "a.txt").write_bytes(b"one two\n" * 40 + b"\xff\n" * 2)

@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 
+from beam_jobs.cells import typed
 from beam_jobs.schema.features import propose_history
 from beam_jobs.schema.labels import candidates, label_remarks, propose_label, propose_labels
 from beam_jobs.schema.profiles import ColumnProfile
@@ -71,6 +73,43 @@ def test_lists_of_items_have_the_items_as_vocabulary():
     assert (found.vocabulary, found.length, found.missing) == (("b", "a"), 2, "reject")
     assert propose_history(lists, ("z",)) is None
     assert propose_history(profile("a", "b"), ("a", "b")) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers", "told"),
+    [
+        (
+            ("0.0", "1.0", "1.0", "2.0"),
+            [0, 1, 1, 2],
+            "up to 2; r counts 2^r - 1. 1 of 4",
+        ),  # as pandas writes it
+        (("0", "1.0", "3"), [0, 1, 3], "up to 3; r counts 2^r - 1. 1 of 3"),
+        (("true", "false", "false"), [1, 0, 0], "up to 1; r counts 2^r - 1. 2 of 3"),
+        (("Yes", "no", "NO"), [1, 0, 0], "up to 1; r counts 2^r - 1. 2 of 3"),
+    ],
+)
+def test_spellings_of_a_relevance_are_read_as_they_were_proposed(values, numbers, told):
+    column = profile(*values, name="rel")
+    label = propose_label(column, task="ranking")
+    read = typed.parse(label, pa.array(values))
+    assert (read.values.to_pylist(), read.problems) == (numbers, {})
+    assert any(told in remark for remark in label_remarks(column, label))
+
+
+def test_what_is_no_relevance_is_refused_with_a_way_out():
+    with pytest.raises(
+        InputError, match=r"'good', 'bad', .*; expected whole .* Write how relevant a row is as 0, 1"
+    ):
+        propose_label(profile("good", "bad", "fair"), task="ranking")
+    with pytest.raises(InputError, match="or --missing=rel=-1, if that means that nobody knows"):
+        propose_label(profile("0", "1", "-1", name="rel"), task="ranking")
+
+
+def test_a_list_without_a_name_adds_no_class():
+    lists = ColumnProfile(
+        name="tags", counts={}, lengths=Counter({2: 9}), items="text", item_counts={"b": 5, "a": 3, "": 1}
+    )
+    assert propose_label(lists, task="multilabel").classes == ("a", "b")
 
 
 def test_a_label_whose_every_class_has_one_row_is_refused():

@@ -5,8 +5,10 @@ import pathlib
 import re
 
 import PIL.Image
+import pyarrow as pa
 import pytest
 
+from beam_jobs.cells import typed
 from beam_jobs.cells.images import normalized
 from beam_jobs.schema import proposal
 from beam_jobs.schema.profiles import read_profiles
@@ -30,6 +32,28 @@ def test_folders_without_a_single_image_are_refused(tmp_path: pathlib.Path):
         (tmp_path / name).write_bytes(b"RIFF1234WAVEfmt ")
     with pytest.raises(InputError, match=r"2 files that are no images, such as .*cat/1\.wav"):
         propose_from(ImageFolders(), [Input(location=str(tmp_path))], max_rows=10)
+
+
+def test_pictures_at_another_depth_are_told(tmp_path: pathlib.Path):
+    for name in ("cat/1.png", "dog/2.png", "dog/deep/3.png", "4.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        PIL.Image.new("L", (2, 2)).save(tmp_path / name)
+    review = propose_from(ImageFolders(), [Input(location=str(tmp_path))], max_rows=10).review
+    assert review[0] == (
+        "2 files elsewhere, such as 4.png, are not at <input>/<class>/<file> and will be rejected: convert "
+        "needs --max_rejected_fraction=0.5 for them."
+    )
+    with pytest.raises(InputError, match=r"classes none, and 1 files elsewhere, such as 3\.png"):
+        propose_from(ImageFolders(), [Input(location=str(tmp_path / "dog/deep"))], max_rows=10)
+
+
+def test_folders_with_blanks_at_their_ends_are_classes_as_they_are(tmp_path: pathlib.Path):
+    for name in (" dog", "dog", "cat "):
+        (tmp_path / name).mkdir()
+        PIL.Image.new("L", (2, 2)).save(tmp_path / name / "1.png")
+    label = propose_from(ImageFolders(), [Input(location=str(tmp_path))], max_rows=10).schema.label
+    read = typed.parse(label, pa.array([" dog", "cat ", "dog"]))
+    assert [label.classes[at] for at in read.values.to_pylist()] == [" dog", "cat ", "dog"]
 
 
 def test_a_cell_that_swallowed_rows_is_told_with_its_line(tmp_path: pathlib.Path):

@@ -360,8 +360,67 @@ def test_rows_that_are_ranked_together_are_a_group_as_long_as_the_longest():
     assert proposal.schema.label.task == "ranking"
     review = " ".join(proposal.review)
     assert "3 groups, of 3 rows in the middle and up to 7" in review
-    assert "'query': 2 rows have no group" in review
+    told = "'query': 2 rows have no group and will be rejected: convert needs --max_rejected_fraction=0.154"
+    assert told in review
     assert "'clicks': relevance up to 4; r counts 2^r - 1. 6 of 13 rows are not relevant." in review
+
+
+def queries(counts: dict[str, int]) -> list[ColumnProfile]:
+    """A table whose groups have so many rows."""
+    rows = sum(counts.values())
+    return [
+        ColumnProfile(name="query", counts=counts),
+        ColumnProfile(name="clicks", counts={"0": rows // 2, "1": rows - rows // 2}),
+        ColumnProfile(name="price", counts={str(number / 8): 1 for number in range(rows)}),
+    ]
+
+
+def test_a_key_that_may_mean_that_there_is_none_is_told_and_its_flag_works():
+    table = queries({"q1": 3, "q2": 3, "NA": 4})
+    review = " ".join(propose(table, name="s", label="clicks", group="query").review)
+    assert (
+        "'query': 'NA' (4 of 10 rows) is a group like any other. If it means that there is none: " in review
+    )
+    assert "--missing=query=NA" in review
+    proposal = propose(table, name="s", label="clicks", group="query", missing=["query=NA"])
+    assert proposal.schema.group == Group(column="query", length=3, missing=("NA",))
+    assert "'query': 4 rows have no group" in " ".join(proposal.review)
+
+
+def test_lists_are_no_keys():
+    lists = ColumnProfile(name="seen", counts={}, lengths={2: 13}, items="text", item_counts={"a": 26})
+    with pytest.raises(InputError, match="--group=seen: received lists"):
+        propose([*QUERIES, lists], name="s", label="clicks", group="seen")
+
+
+def test_lists_of_other_values_than_items_are_told():
+    lists = ColumnProfile(
+        name="last", counts={}, lengths={1: 4, 2: 9}, items="text", item_counts={"5": 12, "7": 10}
+    )
+    table = [ColumnProfile(name="item", counts={"5.0": 6, "7.0": 7}), lists]
+    review = " ".join(propose(table, name="s", label="item", task="retrieval").review)
+    assert "'last': its values, such as '5', are mostly none of the items of 'item', such as '5.0'." in review
+    alike = [ColumnProfile(name="item", counts={"5": 6, "7": 7}), lists]
+    assert "mostly none" not in " ".join(propose(alike, name="s", label="item", task="retrieval").review)
+
+
+def test_what_one_long_group_costs_is_told():
+    table = queries({f"q{number}": 2 for number in range(200)} | {"(all)": 1000})
+    review = " ".join(propose(table, name="s", label="clicks", group="query").review)
+    assert "room for 201,000 rows, 144 times as many as there are, because of few long groups" in review
+    assert "'(all)' has 1,000 rows" in review
+    assert "set 'length' to 2, which 200 of 201 groups fit into" in review
+    assert "--max_rejected_fraction=0.713 for the 998 rows beyond" in review
+    usual = queries({f"q{number}": 1 + number % 7 for number in range(200)})
+    assert "room for" not in " ".join(propose(usual, name="s", label="clicks", group="query").review)
+
+
+def test_keys_that_a_person_takes_for_one_are_told():
+    table = queries({"caf\u00e9": 3, "cafe\u0301": 2, "1042": 2, "1042.0": 2, "a b": 2, "b": 1})
+    review = " ".join(propose(table, name="s", label="clicks", group="query").review)
+    told = "'query': 2 names differ from another one only in case, blanks, the coding of accents or a '.0'"
+    assert told in review
+    assert "'cafe\\u0301' and 'caf\u00e9', '1042.0' and '1042': these are different groups" in review
 
 
 @pytest.mark.parametrize(

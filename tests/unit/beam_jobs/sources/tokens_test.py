@@ -154,3 +154,4 @@ def test_documents_and_tokens_are_counted_once(tmp_path, packing, most_tokens):
     sizes = [min(len(text) + 1, 8 if packing == "document" else 1000) for text in texts]
     assert (sums["documents"], sums["tokens"]) == (4, sum(sizes))
     assert sums["places"] == 8 * sum(len(each["tokens"]) for each in counts)
+    assert sums.get("cut") == (2 if packing == "document" else None), "longer than a row with their end"

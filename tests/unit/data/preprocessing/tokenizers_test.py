@@ -5,11 +5,13 @@ import importlib.util
 import json
 import pathlib
 import pickle
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from pipeline.base.errors import InputError
-from pipeline.data.preprocessing.tokenizers import ByteTokenizer, open_tokenizer, require_same
+from pipeline.data.preprocessing.tokenizers import ByteTokenizer, open_tokenizer, require_same, unknown_in
 from pipeline.data.schema.feature_types import Tokens
 
 
@@ -22,6 +24,31 @@ def test_bytes_come_back_from_their_tokens():
 
 def test_half_a_character_and_special_tokens_have_no_text():
     assert ByteTokenizer().decode([0, ord("a") + 3, 0xC3 + 3, 1]) == "a\ufffd"
+
+
+@dataclasses.dataclass(frozen=True)
+class Letters:
+    """A tokenizer of the letters a to c; of others it writes `unknown`, or drops them."""
+
+    unknown: int | None = None
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        ids = (["abc".find(letter) for letter in text if letter != " "] for text in texts)
+        return [np.array([self._id(at) for at in each if self._id(at) is not None], np.int32) for each in ids]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return "".join("abc?"[token] for token in tokens)
+
+    def _id(self, at: int) -> int | None:
+        return at if at >= 0 else self.unknown
+
+
+def test_text_that_a_tokenizer_does_not_know_is_told():
+    texts = ["ab ba", "caf\u00e9 \u65e5"]
+    assert unknown_in(Letters(), texts) == "it drops 3 of 6 characters, such as 'f', '\u00e9', '\u65e5'"
+    assert unknown_in(Letters(unknown=3), texts) == "33.33% of the tokens stand for what it does not know"
+    assert not unknown_in(Letters(), texts[:1]) and not unknown_in(Letters(unknown=3), texts[:1])
+    assert not unknown_in(ByteTokenizer(), texts) and not unknown_in(ByteTokenizer(), [])
 
 
 BY_BYTES = Tokens(name="tokens", length=8, vocabulary_size=259, tokenizer="bytes")
@@ -52,6 +79,11 @@ def test_the_tokenizer_of_hugging_face(tmp_path: pathlib.Path):
     assert [ids.tolist() for ids in tokenizer.encode(["water wine"])] == [[2, 0]]
     assert (tokenizer.name, len(tokenizer.digest)) == ("tokenizer.json", 64)
     assert tokenizer.decode([2, 2]) == "water water"
+    assert tokenizer.unknown == 0
+    without = {**WORDS, "model": {"type": "WordLevel", "vocab": {"water": 0}, "unk_token": "<unk>"}}
+    (tmp_path / "without.json").write_text(json.dumps(without))
+    with pytest.raises(InputError, match="received text that it cannot encode"):
+        open_tokenizer(str(tmp_path / "without.json")).encode(["wine"])
 
 
 def test_what_a_file_says_of_truncation_and_padding_is_switched_off(tmp_path: pathlib.Path):

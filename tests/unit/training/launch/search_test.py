@@ -139,6 +139,11 @@ def test_a_search_in_which_all_fail_at_first_ends(tmp_path, trained, monkeypatch
     assert len((tmp_path / "s" / search.RECORDS).read_text().splitlines()) == 3
 
 
+def test_a_validation_without_the_number_of_the_search_is_named(tmp_path, trained):
+    with pytest.raises(InputError, match="val_auc is not there: has the validation rows of each class"):
+        ran(tmp_path / "s", trials=30, number="val_auc", sign=-1)
+
+
 def test_ranges_follow_the_type_of_their_key():
     found = space.space(
         "config.optimizer.learning_rate=1..3;config.model.units=log(2..64);config.model.new=0.5..1",
@@ -153,6 +158,16 @@ def test_ranges_follow_the_type_of_their_key():
     assert float(found["optimizer.learning_rate"].text(2.99999)) == 3.0
 
 
+def test_a_narrow_range_keeps_its_values_apart():
+    narrow = Range(low=0.999, high=0.99999)
+    assert [narrow.text(value) for value in (0.9991234567, 0.99999, 1.0)] == [
+        "0.9991235",
+        "0.99999",
+        "0.99999",
+    ]
+    assert Range(low=0.0, high=0.5).text(0.123456) == "0.1235"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -160,6 +175,7 @@ def test_ranges_follow_the_type_of_their_key():
         ("config.model.is_wide=0..1", "expected true and false.*as in config.model.is_wide=true,false"),
         ("config.optimizer.learning_rate=1e-2..1e-3", "LOW below HIGH"),
         ("config.optimizer.learning_rate=log(0..1)", "above 0"),
+        ("config.optimizer.learning_rate=1..1e400", "LOW below HIGH"),
         ("config.optimizer.learning_rate=1e-3..1e-2,0.5", "one range"),
         ("config.seed=0..9", "a seed is no better than another"),
     ],
@@ -171,7 +187,7 @@ def test_a_wrong_range_is_named(text, message):
 
 def test_paths_and_versions_are_no_ranges():
     assert not space.has_ranges("config.init.source=../runs,runs..old;config.seed=0,1")
-    assert space.has_ranges("config.model.dropout=0..0.5")
+    assert all(space.has_ranges(f"config.model.dropout={each}") for each in ("0..0.5", "0 .. 0.5", ".1..0.5"))
     assert not space.has_ranges("config.model.dropout=0...5")  # 0 to 5, or to .5?
 
 

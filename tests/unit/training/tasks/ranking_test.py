@@ -93,6 +93,14 @@ def test_equal_scores_give_the_mean_over_all_orders(labels: list[int], scores: l
     assert found["ndcg"] == pytest.approx(np.mean(gain) / best, abs=1e-9)
 
 
+def test_a_score_that_is_no_number_leaves_no_metric():
+    labels, scores = np.array([[0, 1, 2], [0, 1, -1]]), np.array([[1, np.nan, 2], [0, 1, np.nan]], np.float32)
+    found = result(labels, scores)
+    assert all(math.isnan(found[key]) for key in ("ndcg_at_10", "ndcg_at_1", "ndcg", "mrr", "loss"))
+    only_filled_up = result(labels[1:], scores[1:])
+    assert only_filled_up["ndcg"] == only_filled_up["mrr"] == 1.0
+
+
 def test_only_groups_without_a_relevant_row_are_worth_nothing():
     found = result(np.array([[0, 0, -1]]), np.array([[1.0, 2.0, 3.0]], np.float32))
     assert {key: value for key, value in found.items() if value} == {"irrelevant_groups": 1.0}
