@@ -50,7 +50,7 @@ def even_request(request_for, tmp_path, config):
     config.optimizer.name = "sgd"
     config.optimizer.ema = 0.0
     config.optimizer.schedule = "constant"
-    config.optimizer.warmup_part = 0.0
+    config.optimizer.warmup_steps, config.optimizer.warmup_part = 0, 0.0
     config.optimizer.weight_decay = 0.0
     return request_for(tmp_path / "run")
 
