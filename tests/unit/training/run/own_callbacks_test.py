@@ -166,9 +166,7 @@ class Unkept(keras.callbacks.Callback):
 
 def test_a_state_that_no_checkpoint_can_hold_is_named():
     own = own_callbacks.OwnCallback("my:Unkept", Unkept())
-    with pytest.raises(
-        InputError, match=r"my:Unkept, get_state: received a checkpoint cannot hold a set"
-    ):
+    with pytest.raises(InputError, match=r"my:Unkept, get_state: received a checkpoint cannot hold a set"):
         own.state()
 
 

@@ -154,25 +154,12 @@ def test_a_run_that_is_asked_to_stop_ends_bit_for_bit_like_the_undisturbed_one(
     assert history(tmp_path) == history(undisturbed.workdir)
 
 
-class Unseeded(keras.layers.Layer):
-    """Draws random numbers without a generator of its own."""
-
-    def call(self, x, training=False):
-        return keras.random.dropout(x, 0.5) if training else x
-
-
-def unseeded(outputs: int) -> keras.Model:
-    x = keras.Input((2,), name="numeric")
-    hidden = Unseeded()(keras.layers.Dense(16, activation="relu")(x))
-    return keras.Model(x, keras.layers.Dense(outputs, dtype="float32")(hidden))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
 def test_draws_that_no_layer_keeps_go_on_after_a_kill(
     strategy, config, request_for, train_and_kill, tmp_path
 ):
-    config.model = ConfigDict({"name": f"{__name__}:unseeded"})
+    config.model = ConfigDict({"name": "tests.shared.unseeded_model:unseeded"})
     config.train.steps = 18
     given = {"experiment": parsed(config), "strategy": strategy}
     whole = run.train(request_for(tmp_path / "whole", **given))
