@@ -17,7 +17,7 @@ import operator
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, SupportsIndex
 
 from pipeline.base import files
@@ -218,11 +218,13 @@ class Split:
     ) -> "tf.data.Dataset":
         """Endless batches (inputs, labels) of what a model eats, as `pipeline.train` makes them.
 
-        With `example_weights` the second part is (labels, weights); mixed images have more.
+        With `example_weights` there is a third part, the weights, which `model.fit` takes. The second part of
+        mixed images has more: see `pipeline.data.input.training.Mixed`.
 
         Args:
-          size: examples of a global batch.
-          position: examples taken since the start of training: with the seed, the whole state.
+          size: examples of a global batch. The order of small records, which are shuffled in windows, depends
+            on it: go on with the size with which you began, or take `shuffle="global"`.
+          position: examples taken since the start of training: with seed and size, the whole state.
           context: the context that `strategy.distribute_datasets_from_function(lambda context: …)` passes for
             a host; a batch is then that of one replica. shuffle, image_size, image_dtype, augmentation: as in
             a config.
@@ -250,12 +252,15 @@ class Split:
         share = _share(size, context)
         preprocess = _preprocess(data, self.selection)
         data_lib.check_augmentation(data, preprocess.inputs, replicas=share.replicas)
-        return training_batches(
+        batches = training_batches(
             data_lib.read_plan(data, self.selection, share=share, position=position),
             preprocess,
             augmentation=data.augmentation,
             targets=data_lib.targets(data, self.selection.dataset.schema),
         )
+        if not example_weights or data.augmentation.mixes:
+            return batches
+        return batches.map(lambda inputs, targets: (inputs, *targets))  # as `model.fit` takes them
 
     @_naming_arguments()
     def once(
@@ -263,13 +268,20 @@ class Split:
         size: int,
         *,
         context: "tf.distribute.InputContext | None" = None,
+        fill: bool = False,
         image_size: tuple[int, int] | None = None,
         image_dtype: str = "uint8",
+        example_weights: str = "",
     ) -> "tf.data.Dataset":
-        """Batches (inputs, labels, mask) that hold every row once, for `model.evaluate` and `predict`.
+        """Batches (inputs, labels, weights) that hold every row once, for `model.evaluate` and `predict`.
 
-        The last batch is filled up with copies, whose mask, float32 [size], is 0: Keras takes it for the
-        weights of the examples. The arguments are those of `batches`.
+        The weights, float32, are 1, or those of `example_weights`. A batch has `size` rows or fewer: sizes
+        differ by one at most. With `fill` or a `context` all have `size` rows, and the last one is filled up
+        with copies, whose weight is 0. Then `predict` predicts these, too, and only `weighted_metrics` are
+        right: Keras divides its loss by the size of a batch, and counts the copies in `metrics`.
+
+        Args:
+          context, image_size, image_dtype, example_weights: as in `batches`.
         """
         from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
@@ -277,13 +289,26 @@ class Split:
         import tensorflow as tf
 
         from pipeline.data.input.batches import evaluation_batches, evaluation_steps
+        from pipeline.training.experiment import data as data_lib
 
         size = _whole("size", size, least=1)
-        data = self._data(size, image_size=image_size, image_dtype=image_dtype)
+        data = self._data(
+            size, image_size=image_size, image_dtype=image_dtype, example_weights=example_weights
+        )
         preprocess = _preprocess(data, self.selection)
-        batches = evaluation_batches(self.selection, preprocess, share=_share(size, context))
-        # Keras warns where fewer batches come than TensorFlow predicts for cut windows.
+        targets = data_lib.targets(data, self.selection.dataset.schema)
+
+        def made(rows: Selection, share: object) -> tf.data.Dataset:
+            return evaluation_batches(rows, preprocess, share=share, targets=targets)
+
         steps = evaluation_steps(self.rows, size)
+        if fill or context:
+            batches = made(self.selection, _share(size, context))
+        else:
+            batches = _joined(self.selection, steps, lambda rows, each: made(rows, _share(each, None)))
+        if example_weights:
+            batches = batches.map(lambda inputs, both, mask: (inputs, both[0], both[1] * mask))
+        # Keras warns where fewer batches come than TensorFlow predicts for cut windows.
         return batches.apply(tf.data.experimental.assert_cardinality(steps))
 
     @_naming_arguments()
@@ -358,12 +383,16 @@ class Split:
 
     @_naming_arguments()
     def inputs(
-        self, *, image_size: tuple[int, int] | None = None, image_dtype: str = "uint8"
+        self,
+        *,
+        image_size: tuple[int, int] | None = None,
+        image_dtype: str = "uint8",
+        example_weights: str = "",
     ) -> "ModelInputs":
         """The tensors of `batches`: with the sizes of each input, all that is needed to build a model."""
         from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
-        data = self._data(1, image_size=image_size, image_dtype=image_dtype)
+        data = self._data(1, image_size=image_size, image_dtype=image_dtype, example_weights=example_weights)
         return _preprocess(data, self.selection).inputs
 
     def _data(
@@ -383,6 +412,23 @@ class Split:
             augmentation=Augmentation(**augmentation or {}),
             **{**defaults, **given},
         )
+
+
+def _joined(
+    selection: Selection, steps: int, made: "Callable[[Selection, int], tf.data.Dataset]"
+) -> "tf.data.Dataset":
+    """All rows in as many batches, whose sizes differ by one at most.
+
+    A last batch of whatever is left could have fewer rows than there are replicas: then Keras waits for ever.
+    """
+    least, larger = divmod(selection.rows, steps)
+    cut = larger * (least + 1)
+    parts = [
+        made(selection.part(first, end), size)
+        for first, end, size in ((0, cut, least + 1), (cut, selection.rows, least))
+        if first < end
+    ]
+    return parts[0] if len(parts) == 1 else parts[0].concatenate(parts[1])
 
 
 def _whole(name: str, given: SupportsIndex, *, least: int = 0) -> int:

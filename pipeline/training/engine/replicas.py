@@ -6,11 +6,14 @@ one list: where replicas wait for each other within the model, as for shared sta
 deletes the losses of an earlier one.
 """
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
+from keras.src.backend.common import global_state
+from keras.src.random import seed_generator
 
 # Odd, so that its multiples differ; large, so that replicas' seeds are far from those of other layers.
 _SEED_STEP = 0x9E3779B1
@@ -26,6 +29,44 @@ def adapt_to_replicas(model: keras.Model, *, replicas: int) -> None:
         layer._losses = _Losses()
         for generator in layer._seed_generators:
             generator.next = _of_replica(generator.next)
+
+
+# --- Random numbers that no layer's own generator draws.
+
+
+def generator_of_run(*, seed: int, replicas: int) -> keras.random.SeedGenerator:
+    """Makes a generator for draws of Keras that name none; call it under the model's strategy."""
+    generator = keras.random.SeedGenerator(seed)
+    if replicas > 1:
+        generator.next = _of_replica(generator.next)
+    return generator
+
+
+def drawing_from(generator: keras.random.SeedGenerator, step: Callable) -> Callable:
+    """The step, in which `keras.random.normal(shape)` and the like draw from the generator.
+
+    Keras (3.15) keeps one a thread, which no checkpoint holds; in a replica's thread, making it fails.
+    """
+
+    def drawn(*args: object) -> object:
+        # Keras has no public way to it.
+        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, generator)
+        return step(*args)
+
+    return drawn
+
+
+# Operations that draw random numbers and keep their state where nothing can save it: those of `tf.random`.
+_STATEFUL = re.compile(
+    r"Random(?!Dataset)\w*|Parameterized\w*|TruncatedNormal|Multinomial|Rng\w*|Stateful[URST]\w*"
+)
+
+
+def unsaved_draws(graph: tf.Graph) -> list[str]:
+    """The names of operations in a graph that draw random numbers whose state no checkpoint can hold."""
+    definition = graph.as_graph_def()
+    nodes = (*definition.node, *(node for each in definition.library.function for node in each.node_def))
+    return [node.name for node in nodes if _STATEFUL.fullmatch(node.op)]
 
 
 class _Losses(threading.local):

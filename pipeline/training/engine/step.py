@@ -198,6 +198,7 @@ def train_step(
         put_back=model.non_trainable_variables if skips else None,
     )
 
+    has_classes = getattr(task, "task", task).has_accuracy
     part, task = task.split(model, gather=gathered)
 
     def step(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:
@@ -205,6 +206,8 @@ def train_step(
 
         def loss_of(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
             logits, counts = part(inputs, training=True), task.counts(targets)  # (batch, outputs)
+            if has_classes:
+                _require_logits(logits)
             losses, hits = task.losses(targets, logits), task.hits(targets, logits)
             if counts is not None:
                 losses, hits = losses * counts * scale, hits * counts * scale
@@ -218,6 +221,17 @@ def train_step(
         return update(loss_of, inputs, targets)
 
     return tf.function(step, jit_compile=True, autograph=False) if jit_compile else step
+
+
+def _require_logits(logits: tf.Tensor) -> None:
+    """Raises InputError for what an activation of Keras gave; a class's call shows it only when traced."""
+    if hasattr(logits, "_keras_logits"):  # Keras (3.15) notes it on what softmax and sigmoid return
+        raise InputError(
+            "model, its logits",
+            received="what a softmax or a sigmoid gives",
+            expected="logits: the loss and the predictions apply it themselves, exactly",
+            action="Take the activation off the last layer.",
+        )
 
 
 def _scale(counts: tf.Tensor | None, global_batch: int) -> tf.Tensor | None:
@@ -239,6 +253,7 @@ def inner_loop(
     *,
     updated: Sequence[keras.Variable] = (),
     making: Making | None = None,
+    traced: Callable[[tf.Graph], None] = lambda graph: None,
     timestamp: Callable[[], tf.Tensor] = tf.timestamp,
     clock: Callable[[], float] = time.perf_counter,
     on_steps: Callable[[np.ndarray], None] = lambda seconds: None,
@@ -255,6 +270,7 @@ def inner_loop(
       updated: variables that the step changes: it has ended when all are changed.
       making: gives the times in which the batches of `iterator` were made; None where these are not known:
         then handing batches over counts as waiting.
+      traced: receives the graph of the steps.
       timestamp: seconds, float64 [], in the graph.
       clock: function that gives seconds, from any start.
       on_steps: receives the seconds of each step of a call, with its wait, float64 [steps].
@@ -267,6 +283,7 @@ def inner_loop(
     loop = _graph(strategy, step, iterator, updated, making, timestamp).get_concrete_function(
         tf.TensorSpec([], tf.int32)
     )
+    traced(loop.graph)
     done = 0
 
     # It keeps a reference to the iterator: Python functions in the iterator's pipeline live only as long as

@@ -404,6 +404,14 @@ def build(made: Callable, arguments: Mapping[str, object], *, name: str, key: st
         ) from None
 
 
+def names_of(found: Callable) -> str:
+    """The name of a function; or the names of a class and its bases, because a subclass of
+    `SparseCategoricalAccuracy` takes what that class takes, whatever it is called.
+    """
+    classes = inspect.getmro(found)[:-1] if inspect.isclass(found) else (found,)
+    return " ".join(each.__name__ for each in classes)
+
+
 def build_offered(
     made: Callable, given: Mapping[str, object], offered: Mapping[str, object], *, name: str, key: str
 ) -> object:

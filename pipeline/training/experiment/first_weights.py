@@ -325,7 +325,7 @@ def _run_arrays(start: Start) -> Arrays:
     """Returns the weights that are evaluated: averages if the run keeps them."""
     values, paths = load_tensors(start.checkpoint), checkpoints.read_manifest(start.checkpoint).variables
     model = ((paths[name], values[name]) for name in sorted(paths) if name.startswith("model/"))
-    averages = {paths[name]: values[name] for name in paths if name.startswith("ema/")}
+    averages = _numbers((paths[name], values[name]) for name in paths if name.startswith("ema/"))
     return _numbers(model) | averages
 
 

@@ -105,7 +105,8 @@ def code_of(args: config_lib.OwnLoss) -> Code | None:
 def _of(found: Callable, name: str, arguments: Mapping[str, object], label: Label) -> LossOfExamples:
     if isinstance(found, type) and issubclass(found, keras.losses.Loss):
         made = code.build(found, _with_logits(found) | arguments, name=name, key=_KEY)
-        return _fed(made.call, label, name=found.__name__, takes_logits=_takes_logits(found, arguments))
+        takes_logits = _takes_logits(found, arguments)
+        return _fed(made.call, label, names=code.names_of(found), takes_logits=takes_logits)
     code.require_arguments(found, arguments, name=name, key=_KEY)
     if not found.__module__.startswith("keras."):
         return lambda labels, logits: found(labels, logits, **arguments)
@@ -113,7 +114,7 @@ def _of(found: Callable, name: str, arguments: Mapping[str, object], label: Labe
     return _fed(
         lambda true, predicted: found(true, predicted, **whole),
         label,
-        name=found.__name__,
+        names=code.names_of(found),
         takes_logits=_takes_logits(found, arguments),
     )
 
@@ -124,7 +125,7 @@ def _with_logits(found: Callable) -> dict[str, object]:
 
 def _takes_logits(found: Callable, arguments: Mapping[str, object]) -> bool:
     given = _with_logits(found) | arguments
-    return bool(given.get("from_logits", False)) or "hinge" in found.__name__.lower()
+    return bool(given.get("from_logits", False)) or "hinge" in code.names_of(found).lower()
 
 
 # Losses that take a ratio or a logarithm of values. They mean nothing for standardised values, half of which
@@ -148,13 +149,24 @@ def _require_values_as_they_are(found: Callable, name: str, label: Label, scale:
 
 # Losses over all classes: with one column, they would be 0 whatever the model says.
 _OVER_CLASSES = re.compile(r"categorical(?!.*hinge)|kl_?div|cosine", re.IGNORECASE)
+# Losses that take class indices. Of the generalized one its name does not say so.
+_OF_INDICES = re.compile(r"sparse|categorical_?generalized", re.IGNORECASE)
+_OF_DIRECTIONS = re.compile(r"cosine", re.IGNORECASE)
 
 
 def _fed(
-    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], label: Label, *, name: str, takes_logits: bool
+    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], label: Label, *, names: str, takes_logits: bool
 ) -> LossOfExamples:
-    task = task_of(label)
-    sparse, over_classes = "sparse" in name.lower(), bool(_OVER_CLASSES.search(name))
+    """Gives a loss what it takes, which its `names` say: those of `code.names_of`."""
+    task, name = task_of(label), names.partition(" ")[0]
+    sparse, over_classes = bool(_OF_INDICES.search(names)), bool(_OVER_CLASSES.search(names))
+    if not label.classes and not label.shape and _OF_DIRECTIONS.search(names):
+        raise InputError(
+            f"{_KEY}={name}",
+            received="a loss of directions",
+            expected="a loss of single numbers: one number has no direction but its sign",
+            action="Choose another, such as Huber, or leave it out: the task's own is the squared error.",
+        )
     if label.shape and label.classes and (sparse or over_classes):
         raise InputError(
             f"{_KEY}={name}",

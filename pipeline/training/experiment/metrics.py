@@ -8,6 +8,7 @@ A name in the logs is that of ours, or the last part in snake case, such as `f_b
 """
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -185,12 +186,15 @@ def _try(name: _Name, made: Accumulator, label: Label) -> None:
     labels, predictions = _examples(label, size)
     try:
         made.update(labels, predictions, np.ones(size))
-        made.result()
+        found = made.result()
     except InputError:
         raise
     except Exception as error:
         said = f"{type(error).__name__} on {size} examples: {' '.join(str(error).split())}"
         raise _error(name, said, f"a metric for {label.task}", "Correct its code or its arguments.") from None
+    if found is None:
+        said = f"no finite number on {size} examples"
+        raise _error(name, said, f"a metric for {label.task}", "Correct its code or its arguments.")
 
 
 def _examples(label: Label, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -199,12 +203,14 @@ def _examples(label: Label, size: int) -> tuple[np.ndarray, np.ndarray]:
     if not classes:
         values = np.arange(size, dtype=np.float32), np.linspace(0.5, size, size)
         return tuple(np.stack([each] * label.shape[0], axis=1) for each in values) if label.shape else values
+    # All different, so that a correlation is a number.
+    scores = 1.0 + (np.arange(size)[:, None] + np.arange(classes)) % classes
     if label.shape:
-        return np.eye(size, classes, dtype=np.int32), np.full((size, classes), 0.5)
+        return np.eye(size, classes, dtype=np.int32), scores / (1.0 + classes)
     labels = (np.arange(size) % classes).astype(np.int32)
     if label.task == "binary":
         return labels, np.stack([np.linspace(0.9, 0.1, size), np.linspace(0.1, 0.9, size)], axis=1)
-    return labels, np.full((size, classes), 1.0 / classes)
+    return labels, scores / scores.sum(axis=1, keepdims=True)
 
 
 def _function(found: Callable, name: _Name) -> Callable[..., float | None]:
@@ -229,7 +235,9 @@ def _one_number(value: object, name: _Name) -> float | None:
 
 def _keras_metric(made: type[keras.metrics.Metric], name: _Name) -> "_KerasMetric":
     # In float64 a long sum keeps growing; but TensorFlow (2.21) finds the k largest only in float32.
-    dtype = {} if "TopK" in made.__name__ else {"dtype": "float64"}
+    parameters = inspect.signature(made).parameters.values()
+    takes_dtype = any(each.name == "dtype" or each.kind is each.VAR_KEYWORD for each in parameters)
+    dtype = {"dtype": "float64"} if takes_dtype and "TopK" not in code.names_of(made) else {}
     with tf.device("CPU:0"):
         return _KerasMetric(
             metric=code.build(made, {**dtype, **name.arguments}, name=name.of, key=name.flag), name=name
@@ -244,13 +252,13 @@ class _KerasMetric:
     @property
     def takes_classes(self) -> bool:
         """Whether labels are class indices."""
-        return "Sparse" in type(self.metric).__name__
+        return "Sparse" in self._names
 
     @property
     def takes_one_hot(self) -> bool:
         """Whether it compares classes even if there are only two."""
         is_argmax = isinstance(self.metric, keras.metrics.FBetaScore) and self.metric.threshold is None
-        return is_argmax or any(each in type(self.metric).__name__ for each in ("Categorical", "OneHot"))
+        return is_argmax or any(each in self._names for each in ("Categorical", "OneHot"))
 
     @property
     def takes_answers(self) -> bool:
@@ -258,7 +266,16 @@ class _KerasMetric:
         probabilities.
         """
         of_classes = isinstance(self.metric, keras.metrics.IoU | keras.metrics.MeanIoU)
-        return of_classes and "OneHot" not in type(self.metric).__name__
+        return of_classes and "OneHot" not in self._names
+
+    @property
+    def takes_several(self) -> bool:
+        """Whether it compares the numbers of an example with each other."""
+        return any(each in self._names for each in ("Correlation", "CosineSimilarity"))
+
+    @property
+    def _names(self) -> str:
+        return code.names_of(type(self.metric))
 
 
 class _OfKeras(Accumulator):
@@ -283,6 +300,11 @@ class _OfKeras(Accumulator):
         if self._label.shape:
             self._require_of_each()
             return labels.astype(np.float64), predictions
+        if self._of.takes_several and self._label.task in ("binary", "regression"):
+            action = "Choose another, or a function of your own: it gets all examples at once."
+            raise _error(
+                self._of.name, "a metric of several numbers an example", "one of a single number", action
+            )
         if not self._label.classes:
             return labels.astype(np.float64)[:, None], predictions[:, None]
         if self._of.takes_answers and not isinstance(self._of.metric, keras.metrics.BinaryIoU):

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from models.registry import MODELS
 from pipeline.base.errors import InputError
@@ -24,7 +25,7 @@ from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import example_weights, model_code
 from pipeline.training.experiment.code import Code
 from pipeline.training.experiment.model_arguments import OUTPUTS, arguments_of, pixels_of
-from pipeline.training.experiment.model_fit import FittedModel, fit_model
+from pipeline.training.experiment.model_fit import FittedModel, fit_model, free_name
 from pipeline.training.tasks.registry import task_of
 
 _WITHOUT_UNIT = LabelScale()
@@ -100,6 +101,7 @@ def fitted_model(
             pixels=pixels_of(function),
         )
         _require_logits(code, fitted.model, shape)
+        _require_layers(code, fitted.model)
         whole = fitted.model if scale == _WITHOUT_UNIT else _in_unit(fitted.model, scale)
     freeze(whole, args.frozen)
     return dataclasses.replace(fitted, model=whole)
@@ -125,7 +127,8 @@ def _require_logits(code: Code, model: keras.Model, shape: tuple[int, ...]) -> N
     thing, correct = code.thing, f"Correct the model, in {code.where}."
     logits = model.output
     if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, *shape):
-        received = f"shape {list(logits.shape)}" if isinstance(logits, keras.KerasTensor) else repr(logits)
+        is_one = isinstance(logits, keras.KerasTensor)
+        received = f"shape {list(logits.shape)}" if is_one else f"{len(logits)} outputs"
         expected = f"one tensor of shape {[None, *shape]}"
         raise _error(f"{thing}, its logits", received, expected, action=correct)
     if logits.dtype != "float32":
@@ -145,6 +148,29 @@ def _require_logits(code: Code, model: keras.Model, shape: tuple[int, ...]) -> N
     if not model.trainable_variables:
         expected = "one that has some"
         raise _error(thing, "a model without a trainable weight", expected, action=correct)
+
+
+_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")  # of a scope in TensorFlow's graphs
+
+
+def _require_layers(code: Code, model: keras.Model) -> None:
+    """Raises InputError for a layer whose name no graph can have, or with a variable that nothing trains."""
+    for layer in model._flatten_layers():  # no public way reaches layers in layers (Keras 3.15)
+        if not _NAME.fullmatch(layer.name):
+            raise _error(
+                f"{code.thing}, layer {layer.name!r}",
+                "a name that TensorFlow's graphs cannot have",
+                "letters from A to Z, digits, and then also _ . - /",
+                action=f"Name it so, in {code.where}.",
+            )
+        for name, value in vars(layer).items():
+            if isinstance(value, tf.Variable) and value.trainable:
+                raise _error(
+                    f"{code.thing}, layer {layer.name!r}, {name}",
+                    "a tf.Variable, which Keras neither trains nor saves",
+                    "a weight of the layer",
+                    action=f"Make it with self.add_weight(), in {code.where}, or with trainable=False.",
+                )
 
 
 def _activation(logits: keras.KerasTensor) -> str:
@@ -180,7 +206,9 @@ def _from_to(numeric: NumericSummary) -> str:
 
 def _in_unit(model: keras.Model, scale: LabelScale) -> keras.Model:
     # The layer computes in float32: in bfloat16, a spread of 5 is lost next to a mean of 2,000.
-    unit = keras.layers.Rescaling(scale.spread, offset=scale.mean, dtype="float32", name="label_unit")
+    unit = keras.layers.Rescaling(
+        scale.spread, offset=scale.mean, dtype="float32", name=free_name("label_unit", model)
+    )
     return keras.Model(model.inputs, unit(model.output), name=model.name)
 
 

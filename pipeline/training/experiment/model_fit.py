@@ -25,7 +25,8 @@ from pipeline.data.schema.schema import SEGMENTS
 
 IMAGE, _NUMERIC, _CATEGORIES = "image", "numeric", "categories"
 _TOKEN_IDS, _PADDING_MASK, _SEGMENT_IDS = "token_ids", "padding_mask", "segment_ids"
-_COLORS = 3
+_COLORS, _MOST_CHANNELS = 3, 4
+_OF_FIT = ("train_step", "test_step", "compute_loss", "compute_metrics")  # methods that Model.fit calls
 # Features that a backbone's dict of outputs may hold, the best first.
 _FEATURES = ("pooled_output", "sequence_output")
 _NORMALIZING = (keras.layers.Rescaling, keras.layers.Normalization)
@@ -83,6 +84,7 @@ def fit_model(
     """
     made = make()
     data = _Data(inputs, thing=thing, where=where, pixels=pixels, rescales=_rescales(made))
+    data.leaves_out(made)
     declared = _declared(made)
     if declared is None:
         features = _called(made, make, data)
@@ -92,7 +94,7 @@ def fit_model(
     else:
         features = made(keras.tree.pack_sequence_as(_structure(made), data.filled(declared)))
     if not has_outputs:
-        features = data.with_head(features, shape)
+        features = data.with_head(features, shape, name=free_name("logits", made))
     if declared is not None and features is made.output:
         return FittedModel(model=made, notes=data.notes())
     fitted = keras.Model(list(data.tensors.values()), features, name=made.name)
@@ -131,10 +133,18 @@ def _rescales(model: keras.Model) -> bool:
 
 
 def _may_get_images(layer: keras.Layer) -> bool:
+    """Returns whether a layer may get pixels: a rescaled branch within a network has more channels."""
     try:
-        return len(layer.input.shape) == 4
+        return len(layer.input.shape) == 4 and (layer.input.shape[-1] or 0) <= _MOST_CHANNELS
     except (AttributeError, ValueError, TypeError):  # the layer was never called, or more than once
         return True
+
+
+def free_name(name: str, model: keras.Model) -> str:
+    """Returns the name for a layer to be added, or another that begins with it, if the model has the name."""
+    taken = {each.name for each in model._flatten_layers()}
+    others = (f"{name}_of_task{'_' * number}" for number in itertools.count())
+    return next(each for each in itertools.chain([name], others) if each not in taken)
 
 
 class _Data:
@@ -165,6 +175,16 @@ class _Data:
             *self._notes,
             *([f"unused     {', '.join(unused)}: the model has no input for them"] if unused else []),
         )
+
+    def leaves_out(self, model: keras.Model) -> None:
+        """Notes the methods of a class that `Model.fit` would call, and no step of Penstock does."""
+        own = [name for name in _OF_FIT if getattr(type(model), name) is not getattr(keras.Model, name)]
+        if own:
+            self._notes.append(
+                f"warning    {', '.join(own)} of {type(model).__name__} "
+                f"{'is' if len(own) == 1 else 'are'} not called: Penstock has a step of its own, with the "
+                "loss of config.loss"
+            )
 
     # --- Declared inputs.
 
@@ -349,21 +369,22 @@ class _Data:
 
     # --- Outputs.
 
-    def with_head(self, outputs_of: object, shape: tuple[int, ...]) -> keras.KerasTensor:
-        """Returns logits [batch, *shape]: a model's own, or those of a new head on its features.
+    def with_head(self, outputs_of: object, shape: tuple[int, ...], *, name: str) -> keras.KerasTensor:
+        """Returns logits [batch, *shape]: a model's own, or those of a new head, `name`, on its features.
 
         Where each token has logits, the features are those of the tokens.
         """
-        name, features = self._features(outputs_of)
+        output, features = self._features(outputs_of)
         if tuple(features.shape) == (None, *shape):
-            self._notes.append(f"head       none is added: {name} {_shape(features)} are the logits")
+            self._notes.append(f"head       none is added: {output} {_shape(features)} are the logits")
             return features
         outputs, is_of_tokens = shape[-1], tuple(features.shape[:-1]) == (None, *shape[:-1])
         pooled, how = (features, "the") if is_of_tokens and len(shape) > 1 else self._pooled(features)
         self._notes.append(
-            f"head       {outputs:,} outputs, float32, on {how} {name} {_shape(features)}, added as 'logits'"
+            f"head       {outputs:,} outputs, float32, on {how} {output} {_shape(features)}, "
+            f"added as '{name}'"
         )
-        return keras.layers.Dense(outputs, dtype="float32", name="logits")(pooled)
+        return keras.layers.Dense(outputs, dtype="float32", name=name)(pooled)
 
     def _features(self, outputs_of: object) -> tuple[str, keras.KerasTensor]:
         if isinstance(outputs_of, Mapping):

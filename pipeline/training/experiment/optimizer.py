@@ -45,7 +45,7 @@ def build(
     optimizer = _OPTIMIZERS.get(args.name, _named)(args, _learning_rate(args, total_steps))
     if isinstance(optimizer, Muon):
         optimizer.take(_matrices(args.matrices, variables))
-    optimizer.global_clipnorm = args.clip_norm or optimizer.global_clipnorm
+    _clip(optimizer, args)
     named = matching(args.not_decayed, variables, key="optimizer.not_decayed")
     usual = [each for each in variables if _is_not_decayed(each)]
     optimizer.exclude_from_weight_decay(var_list=[*usual, *named])
@@ -56,6 +56,19 @@ def build(
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
     whole.build(variables)
     return whole
+
+
+def _clip(optimizer: keras.optimizers.Optimizer, args: config_lib.Optimizer) -> None:
+    """Has the optimizer clip by the config's norm; raises InputError if it already clips: Keras does one."""
+    for name in ("clipnorm", "clipvalue"):
+        if args.clip_norm and getattr(optimizer, name):
+            raise InputError(
+                "--config.optimizer.clip_norm",
+                received=f"{args.clip_norm:g}, beside {name}={getattr(optimizer, name):g} of {args.name}",
+                expected="one way to clip: Keras would leave the other out in silence",
+                action=f"Set --config.optimizer.clip_norm=0, or leave {name} out.",
+            )
+    optimizer.global_clipnorm = args.clip_norm or optimizer.global_clipnorm
 
 
 def _matrices(patterns: Sequence[str], variables: Sequence[keras.Variable]) -> list[keras.Variable]:

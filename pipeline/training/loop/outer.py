@@ -37,6 +37,7 @@ class Session:
       guard: decides what is done about a step whose loss is not finite.
       check_input: called before each log point and save; raises an error if the data that were read have
         changed.
+      random: state of the draws that no layer of the model keeps; None: there are none.
     """
 
     def __init__(
@@ -53,8 +54,10 @@ class Session:
         any_stops: Callable[[], int] | None = None,
         guard: Guard | None = None,
         check_input: Callable[[], None] = lambda: None,
+        random: keras.Variable | None = None,
     ) -> None:
         self._model = model
+        self._random = random
         self._cadence = cadence
         self._checkpoints = checkpoints
         self._callbacks = callbacks
@@ -225,6 +228,7 @@ class Session:
             "logged": self.logged,
             "bad_steps": self._watch.events,
             "stopped": bool(self._model.stop_training),
+            **({} if self._random is None else {"random": np.asarray(self._random).tolist()}),
         }
         metrics = self._metrics if self.logged == step else {}
         self._checkpoints.save(step, state, metrics=metrics)
@@ -238,6 +242,8 @@ class Session:
     def _restore_sums(self, saved: Mapping) -> None:
         self._window = Tally(**saved["window"] | {"bad": ()})
         self._epoch = Tally(**saved["epoch"] | {"bad": ()})
+        if self._random is not None and "random" in saved:
+            self._random.assign(saved["random"])
 
     def _averages(self, tally: Tally) -> dict[str, float]:
         return tally.averages(global_batch=self._cadence.global_batch, has_accuracy=self._has_accuracy)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 import keras
 
 from pipeline.base.errors import InputError
+from pipeline.training.state import checkpoints
 
 # Hooks of batches in general are among them: the Keras class calls them from those of training batches.
 _HOOKS = tuple(
@@ -59,8 +60,18 @@ class OwnCallback(keras.callbacks.Callback):
         self._call("set_params", params)
 
     def state(self) -> dict:
-        """The callback's state for a checkpoint."""
-        return self._call("get_state") if self._is_exact else {}
+        """The callback's state for a checkpoint; raises InputError where a checkpoint cannot hold it."""
+        found = self._call("get_state") if self._is_exact else {}
+        try:
+            checkpoints.pack_nested(found)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"config.callbacks, {self.class_name}, get_state",
+                received=" ".join(str(error).split()),
+                expected="a dict of numbers, texts, lists, dicts and NumPy arrays",
+                action="Have it return such a dict.",
+            ) from None
+        return found
 
     def restore(self, kept: Mapping) -> None:
         if self._is_exact and kept:

@@ -72,7 +72,8 @@ class Subject:
         if self.weights is not None:
             made.set_weights(self.weights)
         for layer in made._flatten_layers():  # Keras (3.15) has no public way to layers in layers
-            if hasattr(layer, "rate"):
+            # Only a layer that draws has a seed generator: `rate` may be anything of another layer.
+            if layer._seed_generators and hasattr(layer, "rate"):
                 layer.rate = 0.0
         return made
 

@@ -60,8 +60,9 @@ def compare(
     begins(f"{_STEPS} plain steps")
     batches = subject.batches(_STEPS)
     names = [variable.path for variable in subject.model().trainable_variables]
-    exact = plain_loop(subject, batches)
-    nothing = _why_nothing(exact)
+    varies = _why_it_varies(subject, batches[0])
+    exact = plain_loop(subject, batches if not varies else [])
+    nothing = varies or _why_nothing(exact)
 
     def compared(name: str, what: str, strategy: tf.distribute.Strategy, parts: int) -> Comparison:
         begins(name)
@@ -207,6 +208,16 @@ def _how_much(exact: Plain, compared: int) -> str:
     left_out = len(exact.counts) - compared
     weights = f"; {compared:,} of {len(exact.counts):,} weights" if left_out else ""
     return f"{weights}{steps}: the other gradients are near rounding" if weights or steps else ""
+
+
+def _why_it_varies(subject: Subject, batch: Batch) -> str:
+    """The reason why no two steps can be compared; empty if the model computes the same twice."""
+    model, (inputs, _) = subject.model(), batch
+    part, _ = subject.objective.split(model)
+    first, again = (np.asarray(part(inputs, training=True)) for _ in range(2))
+    if np.array_equal(first, again):
+        return ""
+    return "in training the model gives other logits each time: it draws random numbers, or keeps a state"
 
 
 def _why_nothing(exact: Plain) -> str:

@@ -20,7 +20,7 @@ from pipeline.training.engine import measures, sight, step, strategy
 from pipeline.training.engine.batches import Make, timed
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
-from pipeline.training.engine.replicas import adapt_to_replicas
+from pipeline.training.engine.replicas import adapt_to_replicas, drawing_from, generator_of_run
 from pipeline.training.engine.step import Averages, inner_loop, train_step
 from pipeline.training.experiment import checks, first_weights, optimizer, restore
 from pipeline.training.experiment import data as data_lib
@@ -53,6 +53,7 @@ class Run:
     scale: LabelScale
     learned: LabelScale  # the scale by which the model learns the labels
     evaluate: Evaluator
+    generator: keras.random.SeedGenerator  # for random draws that no layer of the model keeps
 
     @property
     def is_chief(self) -> bool:
@@ -100,6 +101,7 @@ def build(setup: Setup) -> Run:
             *optimizer.notes(experiment.optimizer, model.trainable_variables),
         )
         averages = step.build_averages(experiment.optimizer.ema, model)
+        generator = generator_of_run(seed=experiment.model.seed, replicas=replicas_in_sync)
     notes += () if is_begun else _check_sight(setup, model)
     evaluate = Evaluator(
         setup.strategy,
@@ -121,6 +123,7 @@ def build(setup: Setup) -> Run:
         scale=label_scale(schema.label, statistics),
         learned=learned,
         evaluate=evaluate,
+        generator=generator,
     )
 
 
@@ -168,11 +171,18 @@ def checkpoints_of(run: Run) -> Checkpoints:
     )
 
 
-def inner_loop_of(run: Run, make: Make, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
+def inner_loop_of(
+    run: Run,
+    make: Make,
+    *,
+    on_steps: Callable[[np.ndarray], None],
+    traced: Callable[[tf.Graph], None] = lambda graph: None,
+) -> InnerLoop:
     """Builds the loop of steps over the batches that `make` makes for this host.
 
     Args:
       on_steps: receives the seconds of each step, float64 [steps].
+      traced: receives the graph of the steps.
     """
     setup, experiment = run.setup, run.setup.experiment
     batches, making = timed(
@@ -193,10 +203,11 @@ def inner_loop_of(run: Run, make: Make, *, on_steps: Callable[[np.ndarray], None
     )
     return inner_loop(
         setup.strategy,
-        one_step,
+        drawing_from(run.generator, one_step),
         iter(batches),
         updated=[*run.model.trainable_variables, *(run.averages.variables if run.averages else ())],
         making=making,
+        traced=traced,
         timestamp=strategy.determinism_clock(setup.strategy, is_deterministic=setup.request.deterministic),
         on_steps=on_steps,
     )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import keras
+import tensorflow as tf
 from tqdm import tqdm
 
 from pipeline.base import files
@@ -25,6 +26,7 @@ from pipeline.training.baselines.baselines import Predictions
 from pipeline.training.engine import cluster, strategy, trace
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import ignored
+from pipeline.training.engine.replicas import unsaved_draws
 from pipeline.training.experiment import checks, example_weights, own_classes
 from pipeline.training.experiment.model import naming_layer
 from pipeline.training.loop import callbacks, outer
@@ -197,6 +199,7 @@ def _steps(
         any_stops=_any_stops(run),
         guard=_guard(run, lambda event, line: reporter.bad_step(event, line)),
         check_input=check_input,
+        random=run.generator.state,
     )
     step = strategy.same_step(setup.strategy, session.restore())
     goodput_log.began_at(step)
@@ -222,7 +225,10 @@ def _steps(
     ):
         inner_loop = outer.announce_first_step(
             lambda: parts.inner_loop_of(
-                run, functools.partial(parts.host_batches, run, step), on_steps=measures.steps.add
+                run,
+                functools.partial(parts.host_batches, run, step),
+                on_steps=measures.steps.add,
+                traced=functools.partial(_warn_of_draws, reporter),
             ),
             show,
             times=goodput_log,
@@ -241,6 +247,15 @@ def _steps(
         if reporter and (why := callbacks.why_stopped(made)):
             reporter.tell(f"{why}{', which is kept' if setup.experiment.train.keep_best else ''}")
         return reporter, last
+
+
+def _warn_of_draws(reporter: Reporter | None, graph: tf.Graph) -> None:
+    """Says which operations draw random numbers that a run cannot draw again after a kill."""
+    if reporter and (found := unsaved_draws(graph)):
+        reporter.tell(
+            f"warning    {found[0]} draws random numbers in each step, by tf.random: no checkpoint holds its "
+            "state, so a killed run goes on with others. Take keras.random instead"
+        )
 
 
 def _report(point: Point, reporter: Reporter, observers: Observers) -> None:

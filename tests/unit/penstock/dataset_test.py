@@ -76,10 +76,50 @@ def test_raw_batches_hold_what_the_source_has_at_their_positions(directory):
             np.testing.assert_array_equal(values, expected[name])
 
 
-def test_every_row_once_for_an_evaluation(directory):
+@pytest.mark.parametrize(
+    ("size", "fill", "sizes"),
+    [(32, False, [25, 25]), (19, False, [17, 17, 16]), (32, True, [32, 32]), (99, False, [50])],
+)
+def test_every_row_once_for_an_evaluation(directory, size: int, fill: bool, sizes: list[int]):
     validation = penstock.open(directory).validation
-    masks = np.concatenate([mask for _, _, mask in validation.once(32)])
-    assert (len(validation), masks.sum(), len(masks), len(validation.once(32))) == (50, 50, 64, 2)
+    batches = validation.once(size, fill=fill)
+    weights = [weights.numpy() for _, _, weights in batches]
+    assert ([len(each) for each in weights], len(batches)) == (sizes, len(sizes))
+    assert np.concatenate(weights).sum() == len(validation) == 50
+
+
+def test_keras_computes_the_loss_of_all_rows_where_the_last_batch_is_smaller(directory):
+    validation = penstock.open(directory).validation
+    numbers = keras.Input([2], name="numeric")
+    model = keras.Model([numbers], keras.layers.Dense(1, kernel_initializer="ones")(numbers))
+    model.compile(loss="mse", metrics=["mae"])
+    given = validation.once(19).map(lambda inputs, labels, weights: (inputs["numeric"], labels, weights))
+    found = model.evaluate(given, return_dict=True, verbose=0)
+    [(inputs, labels, _)] = validation.once(50)
+    errors = inputs["numeric"].numpy().sum(axis=1) - labels.numpy()
+    assert (found["loss"], found["mae"]) == pytest.approx(
+        ((errors**2).mean(), np.abs(errors).mean()), rel=1e-5
+    )
+    assert len(model.predict(given, verbose=0)) == 50
+
+
+def test_weights_of_examples_reach_fit_and_evaluate(directory):
+    dataset = penstock.open(directory)
+    assert dataset.train.inputs(example_weights="y").numeric == 1
+    numbers = keras.Input([1])
+    model = keras.Model(numbers, keras.layers.Dense(1, kernel_initializer="zeros")(numbers))
+    model.compile(keras.optimizers.SGD(0.0), "mse", weighted_metrics=["mse"])
+
+    def numeric(batches: tf.data.Dataset) -> tf.data.Dataset:
+        return batches.map(lambda inputs, labels, weights: (inputs["numeric"], labels, weights))
+
+    model.fit(numeric(dataset.train.batches(10, example_weights="y")), steps_per_epoch=1, verbose=0)
+    found = model.evaluate(
+        numeric(dataset.validation.once(19, example_weights="y")), return_dict=True, verbose=0
+    )
+    written = rows(50, seed=1)
+    right = sum(row["y"] for row in written if row["positive"]) / sum(row["y"] for row in written)
+    assert found["mse"] == pytest.approx(right, rel=1e-4)
 
 
 def test_a_damaged_record_ends_a_loop(tmp_path):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from models.embedding import OffsetEmbedding
 from pipeline.base.errors import InputError
 from pipeline.configs import base
+from pipeline.training.engine import replicas
 from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import FLOAT32
@@ -17,7 +18,7 @@ from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import train_step
 from pipeline.training.experiment import optimizer as optimizer_lib
 from pipeline.training.experiment.model import freeze
-from pipeline.training.tasks.classification import Regression
+from pipeline.training.tasks.classification import Binary, Regression
 from tests.shared.parsed import parsed
 
 STRATEGIES = ("one_device", "mirrored")  # tests have two logical CPUs
@@ -458,3 +459,40 @@ def test_only_the_head_learns_each_weight_at_its_own_rate(name, micro_batches):
     np.testing.assert_allclose(np.asarray(model.weights[-1]), [bias], rtol=1e-4, atol=1e-6)
     assert [each.path for each in model.averages.variables] == ["head/kernel", "head/bias"]
     assert sum(each.shape == (3, 4) for each in model.optimizer.variables) == 0  # no slot of the stem's
+
+
+class Chance(keras.Model):
+    """Its logits have been through a sigmoid."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = keras.layers.Dense(1, activation="sigmoid")
+
+    def call(self, x):
+        return self.last(x)
+
+
+def test_what_a_sigmoid_in_a_class_gives_is_no_logit():
+    x = keras.Input((1,))
+    model = keras.Model(x, Chance()(x))
+    model.optimizer = keras.optimizers.SGD(0.1)
+    model.optimizer.build(model.trainable_variables)
+    step = train_step(model, model.optimizer, task=Binary(), global_batch=2)
+    with pytest.raises(InputError, match="its logits: received what a softmax or a sigmoid gives"):
+        tf.function(step, autograph=False)(tf.ones([2, 1]), tf.constant([0, 1]))
+
+
+def test_draws_whose_state_nothing_saves_are_found():
+    @tf.function(autograph=False)
+    def drawn(steps: tf.Tensor) -> tf.Tensor:
+        draw = {"tf": tf.random.normal, "stateless": lambda shape: tf.random.stateless_normal(shape, [1, 2])}
+
+        def body(at: tf.Tensor, total: tf.Tensor) -> tuple:
+            with tf.name_scope("noise"):
+                return at + 1, total + draw["tf"]([2]) + draw["stateless"]([2])
+
+        return tf.while_loop(lambda at, _: at < steps, body, (tf.constant(0), tf.zeros([2])))[1]
+
+    graph = drawn.get_concrete_function(tf.TensorSpec([], tf.int32)).graph
+    [name] = replicas.unsaved_draws(graph)
+    assert "noise" in name and name.endswith("RandomStandardNormal")

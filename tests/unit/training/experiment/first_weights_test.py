@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import types
 import zipfile
 
 import h5py
@@ -11,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
+from pipeline.training.experiment import first_weights
 from pipeline.training.experiment.first_weights import load, match, source_of
 
 
@@ -278,3 +280,15 @@ def test_a_head_of_the_same_size_is_left_out_by_a_pattern(tmp_path):
         InputError, match=r"--config\.init\.without: received 'haed/\*', which matches no variable"
     ):
         load(model, source_of(str(tmp_path / "a.weights.h5")), without=("haed/*",))
+
+
+def test_averages_that_share_a_name_are_none(monkeypatch):
+    names = {"model/0000": "hidden/kernel", "model/0001": "hidden/kernel", "model/0002": "out/kernel"}
+    names |= {f"ema/{name[6:]}": path for name, path in names.items()}
+    values = {name: np.full(2, number, "float32") for number, name in enumerate(names)}
+    monkeypatch.setattr(first_weights, "load_tensors", lambda path: values)
+    monkeypatch.setattr(
+        first_weights.checkpoints, "read_manifest", lambda path: types.SimpleNamespace(variables=names)
+    )
+    found = first_weights._run_arrays(types.SimpleNamespace(checkpoint=None))
+    assert {name: array[0] for name, array in found.items()} == {"out/kernel": 5.0}

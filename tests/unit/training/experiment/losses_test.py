@@ -45,6 +45,18 @@ def of_one_logit(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 OWN = f"{__name__}:asymmetric"
 
 
+class Rare(keras.losses.CategoricalCrossentropy):
+    """What it takes, its base class says, and not its name."""
+
+
+class Counted(keras.losses.SparseCategoricalCrossentropy):
+    pass
+
+
+class Margin(keras.losses.Hinge):
+    pass
+
+
 def test_a_loss_of_ratios_takes_labels_in_their_own_unit():
     loss = losses.build(OwnLoss(name="MeanSquaredLogarithmicError", options={}), PRICE, LabelScale())
     found = loss(tf.constant([3.0]), tf.constant([[8.0]]))
@@ -123,6 +135,34 @@ def test_losses_of_keras_get_what_they_take():
     ]:
         assert (found.dtype, found.shape) == (tf.float32, [24])
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "base"),
+    [
+        (f"{__name__}:Rare", BINARY, "CategoricalCrossentropy"),
+        (f"{__name__}:Counted", BINARY, "SparseCategoricalCrossentropy"),
+        (f"{__name__}:Counted", MANY, "SparseCategoricalCrossentropy"),
+        (f"{__name__}:Margin", BINARY, "Hinge"),
+    ],
+)
+def test_a_subclass_gets_what_its_base_class_takes(name, label, base):
+    labels = np.arange(24, dtype="int32") % len(label.classes)
+    logits = X[:, : task_of(label).logits(label)]
+    found = built(name, label)(labels, logits)
+    np.testing.assert_array_equal(found, built(base, label)(labels, logits))
+    assert np.any(found.numpy() > 0)
+
+
+def test_the_generalized_cross_entropy_takes_class_indices():
+    found = built("CategoricalGeneralizedCrossEntropy(q=0.3)", MANY)(CLASSES, X)
+    chances = tf.nn.softmax(X).numpy()[np.arange(24), CLASSES]
+    np.testing.assert_allclose(found, (1 - chances**0.3) / 0.3, rtol=1e-5)
+
+
+def test_a_loss_of_directions_is_refused_for_single_numbers():
+    with pytest.raises(InputError, match=r"loss\.name=CosineSimilarity: received a loss of directions"):
+        built("CosineSimilarity", PRICE)
 
 
 @pytest.mark.parametrize(

@@ -272,3 +272,31 @@ def test_what_cannot_be_fitted_is_named(make, inputs, message):
 def test_a_call_that_takes_none_of_it_raises_what_it_raised_first():
     with pytest.raises(KeyError, match="absent"):
         fitted(Broken, TABLE)
+
+
+def test_a_head_has_a_name_that_the_model_has_not():
+    def make():
+        x = keras.Input((3,), name="numeric")
+        categories = keras.Input((2,), dtype="int32", name="categories")
+        return keras.Model([x, categories], keras.layers.Dense(4, name="logits")(x))
+
+    fit = fitted(make, TABLE)
+    assert fit.model(table()).shape == (5, 2)
+    assert fit.notes[0].endswith("added as 'logits_of_task'")
+
+
+def test_a_rescaled_branch_within_a_network_is_no_rescaling_of_pixels():
+    def make():
+        x = keras.Input((8, 8, 3))
+        features = keras.layers.Conv2D(16, 1)(x)
+        return keras.Model(x, keras.layers.Flatten()(features + keras.layers.Rescaling(0.1)(features)))
+
+    assert fitted(make, PHOTOS).notes[0].startswith("pixels     0 … 255 × 0.007843 -1")
+
+
+def test_methods_that_only_fit_would_call_are_named():
+    class OwnStep(OfDict):
+        def train_step(self, data):
+            raise AssertionError
+
+    assert "warning    train_step of OwnStep is not called" in fitted(OwnStep, TABLE).notes[0]

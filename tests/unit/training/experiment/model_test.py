@@ -175,7 +175,12 @@ def test_logits_that_are_not_float32_are_refused(monkeypatch):
         # Beside labels [batch, 1], the squared error of two outputs is that of no pair that anybody meant.
         (keras.layers.Dense(2), r"its logits: received shape \[None, 2\]; expected .* shape \[None, 1\]"),
         (keras.layers.Flatten(), r"its logits: received shape \[None, 2\]; expected .*, in models/"),
-        (lambda x: [keras.layers.Dense(1)(x)] * 2, r"its logits: received \[<KerasTensor.*; expected one"),
+        (lambda x: [keras.layers.Dense(1)(x)] * 2, r"its logits: received 2 outputs; expected one tensor"),
+        (keras.layers.Dense(1, name="größe"), r"layer 'größe': received a name that TensorFlow's graphs"),
+        (
+            lambda x: keras.layers.Dense(1)(Scaled(name="scaled")(x)),
+            r"scaled., scale: received a tf\.Variable",
+        ),
         (keras.layers.Dense(1, trainable=False), r"headless: received a model without a trainable weight; "),
     ],
 )
@@ -185,6 +190,16 @@ def test_what_cannot_be_trained_on_the_label_is_refused(monkeypatch, outputs_of,
 
 
 # What fails in a model's own code is one line of plain text: layer, file and line.
+
+
+class Scaled(keras.layers.Layer):
+    """Its scale is a variable that Keras does not know."""
+
+    def build(self, shape):
+        self.scale = tf.Variable(tf.ones([shape[-1]]))
+
+    def call(self, x):
+        return x * tf.cast(self.scale, x.dtype)
 
 
 class Shifted(keras.layers.Layer):

@@ -478,3 +478,11 @@ def test_a_rate_of_no_variable_is_refused():
         InputError, match=r"--config\.optimizer\.rates: received 'head/\*', which matches no variable"
     ):
         build(variables=tuple(two_variables()), rates=(("head/*", 2.0),))
+
+
+@pytest.mark.parametrize("name", ["SGD(clipvalue=0.5)", "Adam(clipnorm=0.5)"])
+def test_two_ways_to_clip_are_refused_as_keras_would_leave_one_out(name):
+    config = base.get_config()
+    config.optimizer.name, config.optimizer.clip_norm = name, 1.0
+    with pytest.raises(InputError, match=r"clip_norm: received 1, beside clip\w+=0\.5 of .*=0, or leave"):
+        optimizer.build(parsed(config).optimizer, [keras.Variable([1.0])], total_steps=3, precision=FLOAT32)

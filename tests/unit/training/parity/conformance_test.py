@@ -7,7 +7,7 @@ import tensorflow as tf
 from models.registry import MODELS
 from pipeline.data.schema.feature_types import TokenLabel
 from pipeline.report.comparison import Comparison
-from pipeline.training.parity import conformance, subject
+from pipeline.training.parity import conformance, subject, updates
 from tests.shared.parsed import parsed
 from tests.shared.small_run import small_config, write_small_dataset
 
@@ -110,3 +110,27 @@ def test_a_layer_that_changes_with_each_trace_is_found(tried):
     ((inputs, _),) = made.batches(1)
     model = made.model()
     assert conformance.traced_again(model, inputs).found or conformance.restored(model, model, inputs).found
+
+
+class Divided(keras.layers.Layer):
+    """Its `rate` is no share of what is dropped."""
+
+    rate = 2.0
+
+    def call(self, x):
+        return x / self.rate
+
+
+@pytest.mark.slow
+def test_only_dropout_is_turned_off(tried):
+    made = tried(lambda x, outputs: dense(outputs)(Divided(name="divided")(keras.layers.Dropout(0.5)(x))))
+    layers = made.model()._flatten_layers()
+    assert [each.rate for each in layers if hasattr(each, "rate")] == [0.0, 2.0]
+
+
+@pytest.mark.slow
+def test_updates_of_a_model_that_draws_are_not_compared_and_it_is_said(tried):
+    made = tried(lambda x, outputs: dense(outputs)(keras.layers.GaussianNoise(0.5)(x)))
+    one = tf.distribute.get_strategy()
+    found = list(updates.compare(made, one, one))
+    assert all("gives other logits each time: it draws" in each.skipped for each in found)

@@ -4,9 +4,11 @@ import json
 import pathlib
 import sys
 
+import keras
 import pytest
 
 from pipeline.base.errors import InputError
+from pipeline.training.loop import own_callbacks
 from pipeline.training.run import run, setup
 
 SOURCE = '''
@@ -152,6 +154,20 @@ def test_what_cannot_work_is_refused_before_anything_is_built(
     config.callbacks = (wrong,)
     with pytest.raises(InputError, match=message):
         setup.decide(request_for(tmp_path / "run"))
+
+
+class Unkept(keras.callbacks.Callback):
+    def get_state(self):
+        return {"seen": {1, 2}}
+
+    def set_state(self, state):
+        pass
+
+
+def test_a_state_that_no_checkpoint_can_hold_is_named():
+    own = own_callbacks.OwnCallback("my:Unkept", Unkept())
+    with pytest.raises(InputError, match=r"my:Unkept, get_state: received a checkpoint cannot hold a set"):
+        own.state()
 
 
 @pytest.mark.slow

@@ -155,6 +155,20 @@ def test_a_run_that_is_asked_to_stop_ends_bit_for_bit_like_the_undisturbed_one(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+def test_draws_that_no_layer_keeps_go_on_after_a_kill(
+    strategy, config, request_for, train_and_kill, tmp_path
+):
+    config.model = ConfigDict({"name": "tests.shared.unseeded_model:unseeded"})
+    config.train.steps = 18
+    given = {"experiment": parsed(config), "strategy": strategy}
+    whole = run.train(request_for(tmp_path / "whole", **given))
+    killed = request_for(tmp_path / "killed", **given)
+    train_and_kill(killed, 10)
+    assert run.train(killed) == whole
+
+
+@pytest.mark.slow
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(undisturbed, request_for, tmp_path, capsys):
     workdir = shutil.copytree(undisturbed.workdir, tmp_path / "run")
     (workdir / "checkpoints" / "step-00000038" / "variables.index").unlink()
