@@ -28,7 +28,7 @@ def adapt_to_replicas(model: keras.Model, *, replicas: int) -> None:
             _share_statistics(layer)
         layer._losses = _Losses()
         for generator in layer._seed_generators:
-            generator.next = _of_replica(generator.next)
+            _let_replicas_differ(generator)
 
 
 # --- Random numbers that no layer's own generator draws.
@@ -38,7 +38,7 @@ def generator_of_run(*, seed: int, replicas: int) -> keras.random.SeedGenerator:
     """Makes a generator for draws of Keras that name none; call it under the model's strategy."""
     generator = keras.random.SeedGenerator(seed)
     if replicas > 1:
-        generator.next = _of_replica(generator.next)
+        _let_replicas_differ(generator)
     return generator
 
 
@@ -83,6 +83,10 @@ class _Losses(threading.local):
 
     def __getitem__(self, part: slice) -> list[tf.Tensor]:
         return self._own[part]
+
+
+def _let_replicas_differ(generator: keras.random.SeedGenerator) -> None:
+    generator.next = _of_replica(generator.next)
 
 
 def _of_replica(draw: Callable) -> Callable:
