@@ -278,7 +278,9 @@ class Split:
         The weights, float32, are 1, or those of `example_weights`. A batch has `size` rows or fewer: sizes
         differ by one at most. With `fill` or a `context` all have `size` rows, and the last one is filled up
         with copies, whose weight is 0. Then `predict` predicts these, too, and only `weighted_metrics` are
-        right: Keras divides its loss by the size of a batch, and counts the copies in `metrics`.
+        right: Keras divides its loss by the size of a batch, and counts the copies in `metrics`. With several
+        replicas take `fill=True` and a multiple of their number as `size`: the `evaluate` of Keras (3.15)
+        fails where replicas get parts of different sizes ("Inputs to operation AddN").
 
         Args:
           context, image_size, image_dtype, example_weights: as in `batches`.

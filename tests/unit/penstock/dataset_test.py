@@ -23,6 +23,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.training.run import parts, setup
 from pipeline.training.run.request import Request
 from tests.house.imports import ROOT
+from tests.shared import two_cpus  # noqa: F401 - before TensorFlow's devices are used
 from tests.shared.parsed import parsed
 from tests.shared.small_run import SCHEMA, rows, small_config, write_small_dataset
 from tests.shared.tiny_dataset import serialize, write_dataset
@@ -139,7 +140,9 @@ def test_a_damaged_record_ends_a_loop(tmp_path):
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_keras_model_learns_with_fit(directory, replicas: int):
     dataset = penstock.open(directory)
-    strategy = tf.distribute.MirroredStrategy() if replicas > 1 else tf.distribute.get_strategy()
+    two = tf.config.list_logical_devices("CPU")
+    strategy = tf.distribute.MirroredStrategy(two) if replicas > 1 else tf.distribute.get_strategy()
+    assert strategy.num_replicas_in_sync == replicas
     with strategy.scope():
         numbers = keras.Input([dataset.train.inputs().numeric], name="numeric")
         categories = keras.Input(
@@ -150,7 +153,8 @@ def test_a_keras_model_learns_with_fit(directory, replicas: int):
         model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True), weighted_metrics=["auc"])
         model.optimizer.learning_rate = 0.1
     model.fit(dataset.train.batches(20, seed=0), steps_per_epoch=10, epochs=5, verbose=0)
-    assert model.evaluate(dataset.validation.once(20), return_dict=True, verbose=0)["auc"] > 0.9
+    validation = dataset.validation.once(20, fill=replicas > 1)
+    assert model.evaluate(validation, return_dict=True, verbose=0)["auc"] > 0.9
 
 
 def test_other_peoples_records_are_indexed_and_read(tmp_path):
