@@ -300,14 +300,11 @@ class Split:
         preprocess = _preprocess(data, self.selection)
         targets = data_lib.targets(data, self.selection.dataset.schema)
 
-        def made(rows: Selection, share: object) -> tf.data.Dataset:
-            return evaluation_batches(rows, preprocess, share=share, targets=targets)
+        def made(rows: Selection, size: int) -> tf.data.Dataset:
+            return evaluation_batches(rows, preprocess, share=_share(size, context), targets=targets)
 
         steps = evaluation_steps(self.rows, size)
-        if fill or context:
-            batches = made(self.selection, _share(size, context))
-        else:
-            batches = _joined(self.selection, steps, lambda rows, each: made(rows, _share(each, None)))
+        batches = made(self.selection, size) if fill or context else _joined(self.selection, steps, made)
         if example_weights:
             batches = batches.map(lambda inputs, both, mask: (inputs, both[0], both[1] * mask))
         # Keras warns where fewer batches come than TensorFlow predicts for cut windows.

@@ -27,7 +27,7 @@ from beam_jobs.sources.byte_streams import lines_before
 from beam_jobs.sources.files import copies, read_bytes
 from beam_jobs.sources.tfrecord import example_text
 from pipeline.base.errors import DamagedError, InputError
-from pipeline.data.dataset import blocks, records, row_hashes
+from pipeline.data.dataset import blocks, records
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import statistics as statistics_lib
@@ -392,25 +392,15 @@ def leak_anomalies(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy)
 
 def leaked_groups(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy) -> list[Anomaly]:
     """Returns how many groups of a split have rows in an earlier one, too; none where no input names one."""
-    if not schema.group or not plan.has_named_splits or policy.severity(leakage.KIND) == "ignore":
+    if not schema.group or not plan.has_named_splits:
         return []
     shards = {split: shards_of(outcome, split) for split in plan.shards}
-    groups = {split: sum(shard.examples for shard in of) for split, of in shards.items()}
-    found = row_hashes.leaks(
+    return leakage.anomalies_of_groups(
         {split: [functools.partial(_groups, shard) for shard in of] for split, of in shards.items()},
-        rows=sum(groups.values()),
+        policy,
+        groups={split: sum(shard.examples for shard in of) for split, of in shards.items()},
+        column=schema.group.column,
     )
-    return [
-        anomaly
-        for leak in found
-        for anomaly in policy.above_limit(
-            leakage.KIND,
-            leak.rows / groups[leak.split],
-            split=leak.split,
-            message=f"{leak.rows:,} of {groups[leak.split]:,} groups by '{schema.group.column}' have rows "
-            f"in split '{leak.earlier}', too: an input that names a split takes them apart",
-        )
-    ]
 
 
 _REPEATED = "repeated_file"

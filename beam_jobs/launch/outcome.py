@@ -154,14 +154,12 @@ def warnings_of(notes: Notes) -> list[str]:
 
 def cut_warnings(cut: int, *, of: int) -> list[str]:
     """A warning where documents, of so many, were cut."""
-    return (
-        [
-            f"warning: {cut:,} of {of:,} documents are longer than a row, and cut after its last token "
-            "(--packing=document). Longer rows need another --sequence_length, in infer_schema too."
-        ]
-        if cut
-        else []
-    )
+    if not cut:
+        return []
+    return [
+        f"warning: {cut:,} of {of:,} documents are longer than a row, and cut after its last token "
+        "(--packing=document). Longer rows need another --sequence_length, in infer_schema too."
+    ]
 
 
 # --- The outcome as JSON, not pickled: workers can write to its directory, and reading it must run no code.

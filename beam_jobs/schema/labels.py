@@ -1,7 +1,7 @@
 """Proposes the label of a table, classes or numbers; lists the columns that could be one."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_jobs.schema.features import common_fields, decimals_of, flag_of, looks_like_text
 from beam_jobs.schema.numbers import propose_written
@@ -131,26 +131,21 @@ def _propose_items(profile: ColumnProfile) -> Label:
 def _propose_relevance(profile: ColumnProfile) -> Label:
     """A label of whole numbers that say how relevant a row is; yes and no are 1 and 0."""
     aliases = _relevances(profile.values)
-    numbers = sorted(
-        {float(aliases.get(value, value)) for value in profile.values} if aliases is not None else ()
-    )
+    numbers = [] if aliases is None else sorted({*_relevance_of(profile.values, aliases).values()})
     if (
         len(numbers) < 2
         or not all(map(float.is_integer, numbers))
         or numbers[0] < 0
         or numbers[-1] > MOST_RELEVANT
     ):
-        low = f"{profile.numbers[0]:g}" if profile.numbers else ""
-        none = (
-            f"; or --missing={profile.name}={low}, if that means that nobody knows"
-            if low.startswith("-")
-            else ""
-        )
+        low, high = (profile.numbers[0], profile.numbers[-1]) if profile.numbers else (0.0, 0.0)
+        flag = flags_of_values("missing", profile, [f"{low:g}"])
         raise InputError(
             f"--label={profile.name}",
-            received=f"numbers from {low} to {profile.numbers[-1]:g}" if low else _words(profile),
+            received=f"numbers from {low:g} to {high:g}" if profile.numbers else _words(profile),
             expected=f"whole numbers from 0, not relevant, to {MOST_RELEVANT} at most, which differ",
-            action=f"Write how relevant a row is as 0, 1, 2 …{none}.",
+            action="Write how relevant a row is as 0, 1, 2 …"
+            + (f"; or {flag}, if that means that nobody knows." if low < 0 else "."),
         )
     clean = Clean(null_markers=common_fields(profile)["clean"].null_markers, aliases=aliases)
     return Label(name=profile.name, task=RANKING, clean=clean, evidence=profile.evidence())
@@ -160,13 +155,17 @@ def _relevances(values: Iterable[str]) -> dict[str, str] | None:
     """Maps spellings of a relevance to whole numbers: 1.0, as pandas writes it beside empty cells, and yes or
     no. None where a value is no number.
     """
-    words = {value: str(int(value.casefold() in TRUTHS[1])) for value in values}
     if all(value.casefold() in TRUTHS[0] | TRUTHS[1] for value in values):
+        words = {value: str(int(value.casefold() in TRUTHS[1])) for value in values}
         return {value: number for value, number in words.items() if value != number}
     if not all(map(is_number, values)):
         return None
     points = {f"{number}.0": str(number) for number in range(MOST_RELEVANT + 1)}
     return points if points.keys() & {*values} else {}
+
+
+def _relevance_of(values: Iterable[str], aliases: Mapping[str, str]) -> dict[str, float]:
+    return {value: float(aliases.get(value, value)) for value in values}
 
 
 def _propose_multilabel(profile: ColumnProfile) -> Label:
@@ -332,7 +331,7 @@ def label_remarks(profile: ColumnProfile, label: Label, *, is_alone: bool = True
             "little to predict, and an error of few rows decides its metrics."
         )
     if label.is_ranking:
-        found = {value: float(label.clean.aliases.get(value, value)) for value in profile.values}
+        found = _relevance_of(profile.values, label.clean.aliases)
         zeros = sum(count for value, count in profile.values.items() if found[value] == 0)
         yield (
             f"'{label.name}': relevance up to {max(found.values()):g}; r counts 2^r - 1. "

@@ -239,10 +239,10 @@ def propose_images(
     elsewhere = f"{len(misplaced):,} files elsewhere, such as {misplaced[0].source}" if misplaced else ""
     classes = collections.Counter(row[LABEL_COLUMN] for row in rows)
     if len(classes) < 2:
-        found = [f"classes {', '.join(classes) or 'none'}", *([elsewhere] if elsewhere else [])]
+        found = (f"classes {', '.join(classes) or 'none'}", elsewhere)
         raise InputError(
             f"image folder {input_splits[0].input_root}",
-            received=", and ".join(found),
+            received=", and ".join(filter(None, found)),
             expected="at least two folders of images, <input>/<class>/<file>",
             action="Put the images of each class into a folder with its name; --input is the one around it.",
         )

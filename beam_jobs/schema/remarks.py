@@ -462,14 +462,18 @@ def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     aliases = [pair for pair in feature.clean.aliases.items() if {*pair} <= counted]
     if not aliases:
         return
-    counts = profile.counts
-    first = ", ".join(
-        f"{_visible(rare)} ({counts[rare]:,}) as {_visible(usual)} ({counts[usual]:,})"
-        for rare, usual in aliases[:_SHOWN]
-    )
-    more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
     what = "several spellings of a number" if profile.numbers else "spellings that differ in case or blanks"
-    yield f"'{profile.name}': {what} are one: {first}{more}. If not, remove 'aliases'."
+    listed = _listed(aliases, profile.counts, "as")
+    yield f"'{profile.name}': {what} are one: {listed}. If not, remove 'aliases'."
+
+
+def _listed(pairs: Sequence[tuple[str, str]], counts: Mapping[str, int], word: str) -> str:
+    """The first pairs, each value with its rows, and how many more there are."""
+    first = ", ".join(
+        f"{_visible(rare)} ({counts[rare]:,}) {word} {_visible(usual)} ({counts[usual]:,})"
+        for rare, usual in pairs[:_SHOWN]
+    )
+    return first + (f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else "")
 
 
 def typo_remarks(profile: ColumnProfile, feature: Label | Categorical) -> Iterator[str]:
@@ -484,13 +488,10 @@ def typo_remarks(profile: ColumnProfile, feature: Label | Categorical) -> Iterat
         if counts[usual] >= _TIMES_MORE * counts[rare] and _are_a_letter_apart(rare, usual)
     ]
     if found:
-        listed = ", ".join(
-            f"{rare!r} ({counts[rare]:,}) of {usual!r} ({counts[usual]:,})" for rare, usual in found[:_SHOWN]
-        )
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         field = "classes" if isinstance(feature, Label) else "vocabulary"
+        listed = _listed(found, counts, "of")
         yield (
-            f"'{profile.name}': some values may be misspellings: {listed}{more}. Correct the cells; or take "
+            f"'{profile.name}': some values may be misspellings: {listed}. Correct the cells; or take "
             f"them out of '{field}', and add them to the schema's 'aliases' of this column: "
             f"{json.dumps(dict(found[:1]), ensure_ascii=False)}."
         )

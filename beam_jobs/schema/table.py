@@ -131,9 +131,10 @@ def propose(
     grouping = None
     for profile in (profile for profile in profiles if profile.name == group):
         _check_keys(profile)
-        words = tuple(filter(None, profile.declared_values))
-        grouping = Group(column=profile.name, length=_sizes(profile)[-1], missing=words)
-        review += _group_remarks(profile)
+        keys, words = _keys(profile), tuple(filter(None, profile.declared_values))
+        sizes = sorted(keys.values()) or [1]
+        grouping = Group(column=profile.name, length=sizes[-1], missing=words)
+        review += _group_remarks(profile, keys, sizes)
     return Proposal(
         schema=Schema(name=name, features=tuple(features), ignore=ignored, group=grouping),
         review=(*about_label, *review),
@@ -193,19 +194,15 @@ def _check_keys(profile: ColumnProfile) -> None:
         )
 
 
-def _sizes(profile: ColumnProfile) -> list[int]:
-    """The number of rows in each group, ascending; [1] where no row has a group."""
-    return sorted(_keys(profile).values()) or [1]
-
-
 def _keys(profile: ColumnProfile) -> dict[str, int]:
     """The rows of each group by its key; words such as NA are keys here, unless the user says otherwise."""
     none = {"", *profile.declared_values}
     return {key: rows for key, rows in profile.counts.items() if key not in none}
 
 
-def _group_remarks(profile: ColumnProfile) -> Iterator[str]:
-    sizes, named = _sizes(profile), f"'{profile.name}'"
+def _group_remarks(profile: ColumnProfile, keys: Mapping[str, int], sizes: Sequence[int]) -> Iterator[str]:
+    """Yields what to know of groups: `keys` has the rows of each, `sizes` the same ascending, or [1]."""
+    named = f"'{profile.name}'"
     longest, middle = sizes[-1], sizes[len(sizes) // 2]
     # The counts hold only so many keys, and `distinct` leaves out words such as NA, which are keys here.
     groups = max(len(sizes), profile.distinct)
@@ -214,7 +211,7 @@ def _group_remarks(profile: ColumnProfile) -> Iterator[str]:
         f"{longest:,}, which is the 'length' of each record. Shorter groups are filled up. Rows beyond it "
         "are rejected."
     )
-    if missing := sum(profile.counts.get(none, 0) for none in {"", *profile.declared_values}):
+    if missing := sum(profile.counts.values()) - sum(keys.values()):
         share = share_needed(missing, profile.rows)
         yield (
             f"{named}: {missing:,} rows have no group and will be rejected: convert needs "
@@ -224,14 +221,13 @@ def _group_remarks(profile: ColumnProfile) -> Iterator[str]:
         yield f"{named}: each group has one row, so there is nothing to rank."
     if groups == 1:
         yield f"{named}: all rows are in one group, and a model learns from many: name another column."
-    yield from none_remarks(profile, _keys(profile))
-    yield from _long_remarks(profile)
-    yield from twin_remarks(profile, _keys(profile), what="groups")
+    yield from none_remarks(profile, keys)
+    yield from _long_remarks(profile, keys, sizes)
+    yield from twin_remarks(profile, keys, what="groups")
 
 
-def _long_remarks(profile: ColumnProfile) -> Iterator[str]:
+def _long_remarks(profile: ColumnProfile, keys: Mapping[str, int], sizes: Sequence[int]) -> Iterator[str]:
     """Yields what a few long groups cost: a record of any group has room for the longest."""
-    keys, sizes = _keys(profile), _sizes(profile)
     rows, room = sum(sizes), len(sizes) * sizes[-1]
     if room <= _MUCH_ROOM * rows:
         return

@@ -6,6 +6,7 @@ one list: where replicas wait for each other within the model, as for shared sta
 deletes the losses of an earlier one.
 """
 
+import itertools
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -65,7 +66,8 @@ _STATEFUL = re.compile(
 def unsaved_draws(graph: tf.Graph) -> list[str]:
     """The names of operations in a graph that draw random numbers whose state no checkpoint can hold."""
     definition = graph.as_graph_def()
-    nodes = (*definition.node, *(node for each in definition.library.function for node in each.node_def))
+    # One by one: to hold all of a deep model's costs seconds of garbage collection.
+    nodes = itertools.chain(definition.node, *(each.node_def for each in definition.library.function))
     return [node.name for node in nodes if _STATEFUL.fullmatch(node.op)]
 
 

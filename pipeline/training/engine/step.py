@@ -198,7 +198,7 @@ def train_step(
         put_back=model.non_trainable_variables if skips else None,
     )
 
-    has_classes = getattr(task, "task", task).has_accuracy
+    has_classes = task.has_accuracy
     part, task = task.split(model, gather=gathered)
 
     def step(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:

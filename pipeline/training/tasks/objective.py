@@ -34,6 +34,11 @@ class Objective:
     own: LossOfExamples | None = None
     mean_weight: float | None = None
 
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether the task has classes: see Task."""
+        return self.task.has_accuracy
+
     def of_batch(self, model: keras.Model) -> Callable[..., tf.Tensor]:
         """The model as a function of a batch's inputs: see Task."""
         return self.task.of_batch(model)
