@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from beam_jobs.launch import local_output, remote_output
+from pipeline.base.errors import InputError
+
+_OF_FILES = (".avro", ".csv", ".json", ".jsonl", ".parquet", ".tfrecord", ".tsv", ".txt")
 
 
 class Destination(Protocol):
@@ -34,6 +37,16 @@ class Destination(Protocol):
 
 @contextlib.contextmanager
 def claimed(output: str) -> Iterator[Destination]:
-    """Claims `output`; if the block fails, leaves no trace. Raises InputError if something is there."""
+    """Claims `output`; if the block fails, leaves no trace. Raises InputError if something is there, or if
+    the name is that of a file.
+    """
+    path = pathlib.PurePosixPath(output)
+    if path.suffix.lower() in _OF_FILES:
+        raise InputError(
+            f"--output={output}",
+            received=f"a name that ends in {path.suffix}, as those of files do",
+            expected="a directory: it gets several files",
+            action=f"Write --output={output.removesuffix(path.suffix)}.",
+        )
     with (remote_output if "://" in output else local_output).claimed(output) as destination:
         yield destination

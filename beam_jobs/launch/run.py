@@ -125,7 +125,7 @@ def progress_bar(progress: Progress, doing: str = "converting") -> Iterator[None
 
 
 def _paint(progress: Progress, doing: str, finished: threading.Event) -> None:
-    with Bar(unit=" rows", desc=doing, delay=0) as bar:
+    with Bar(unit=" rows", desc="reading", delay=0) as bar:
         while not finished.wait(_SECONDS_BETWEEN_LOOKS):
             draw(bar, progress, doing)
 

@@ -35,7 +35,7 @@ def sections(
     Args:
       origin: when, where and for which dataset the certificate was made, by name.
     """
-    header = ("stage", "examples/s", "MB/s", "CPU µs/example", "bytes/example", "cores", "")
+    header = ("stage", "examples/s", "MB/s", "CPU µs/example", "bytes/example", "cores wanted", "")
     rows = [[*_cells(line), "◀ limit" * (line is certificate.limiting)] for line in measured(certificate)]
     rules = (0, len(certificate.stages))
     stages = Table(header=header, rows=rows, numbers=range(1, 6), rules=rules)

@@ -26,5 +26,4 @@ def preload_without_tensorflow() -> None:
     from beam_jobs.checks import dataset  # noqa: F401
     from beam_jobs.conversion import job  # noqa: F401
     from beam_jobs.schema import proposal  # noqa: F401
-    from beam_jobs.sources import flags  # noqa: F401
     from pipeline.base.cli import run  # noqa: F401

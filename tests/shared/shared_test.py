@@ -5,6 +5,7 @@ import pathlib
 import select
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -29,6 +30,22 @@ def test_a_fork_ends_when_its_parent_is_killed(tmp_path: pathlib.Path):
     os.kill(parent, signal.SIGKILL)
     os.waitpid(parent, 0)
     assert select.select([child], [], [], 10)[0] == [child]
+
+
+def test_what_is_preloaded_defines_no_flags_that_a_command_may_define_in_a_fork():
+    code = (
+        "OURS = ('beam_jobs', 'pipeline');"
+        "from absl import flags; from tests.shared.preloaded import preload_without_tensorflow as preload;"
+        "preload(); print([m for m in flags.FLAGS.flags_by_module_dict() if m.split('.')[0] in OURS])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=pathlib.Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "[]\n"
 
 
 # A folder is made once, whoever asks, and anew where making it failed.

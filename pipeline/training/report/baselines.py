@@ -1,7 +1,7 @@
 """The network beside simple models: lines of the terminal, a section of the page, and what to do."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from pipeline.report import formats, terminal
 from pipeline.report.section import Finding, Note, Section, Table
@@ -35,13 +35,15 @@ _ADVICE = {  # for the first of these that the network loses to
 
 
 def lines(found: Mapping) -> Iterator[str]:
-    """Yields what baselines.json holds, for a terminal; the first line begins with `baselines`."""
+    """Yields what baselines.json holds, for a terminal of 80 columns: of the intervals, those of the
+    differences. The first line begins with `baselines`.
+    """
     notes = found.get("notes") or ()
     if not found.get("baselines"):
         yield from (f"baselines  none: {note}" for note in notes)
         return
     yield f"baselines  {_on_what(found)}, in {formats.duration(found.get('seconds'))}"
-    yield from (f"           {line}" for line in terminal.aligned(_rows(found)))
+    yield from (f"    {line}" for line in terminal.aligned(_rows(found, value=_value)))
     yield from (f"           {note}" for note in notes)
     yield from (f"note: {finding}" for finding in (*leaks(found), *losses(found)))
 
@@ -50,7 +52,7 @@ def baselines_section(found: Mapping) -> Section | None:
     """A table of the network and the baselines, with intervals; None where there are none."""
     if not found.get("baselines"):
         return None
-    header, *rows = _rows(found)
+    header, *rows = _rows(found, value=_with_interval)
     confidence = formats.percent(as_float(found.get("confidence")))
     explained = f"In brackets: two-sided intervals of {confidence}, as the gate of retraining has them."
     notes = [Note(text=note) for note in found.get("notes") or ()]
@@ -103,13 +105,13 @@ def _part(found: Mapping, name: str) -> str:
     return formats.count(some) if some == of_all else f"{formats.count(some)} of {formats.count(of_all)}"
 
 
-def _rows(found: Mapping) -> list[list[str]]:
+def _rows(found: Mapping, *, value: Callable[[str, Mapping], str]) -> list[list[str]]:
     """A header, the network, and each baseline with how much better the network is by the first metric."""
     metrics, first = _SHOWN[found["task"]], found["metric"]
-    rows = [["", *(_NAMES[name] for name in metrics), f"the network is better by ({_NAMES[first]})"]]
-    rows.append(["network", *(_with_interval(name, found["network"][name]) for name in metrics), ""])
+    rows = [["", *(_NAMES[name] for name in metrics), f"network better by ({_NAMES[first]})"]]
+    rows.append(["network", *(value(name, found["network"][name]) for name in metrics), ""])
     for each in found["baselines"]:
-        values = [_with_interval(name, each["metrics"][name]) for name in metrics]
+        values = [value(name, each["metrics"][name]) for name in metrics]
         rows.append([each["title"], *values, _difference(found, each, first)])
     return rows
 

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from beam_jobs.launch import local_output
+from beam_jobs.launch import output as output_lib
 from beam_jobs.launch.claims import CLAIM_MARK
 from pipeline.base.errors import InputError
 
@@ -23,6 +24,13 @@ def killed_run(output: pathlib.Path) -> None:
 def check_refused(output: pathlib.Path, match: str) -> None:
     with pytest.raises(InputError, match=match), local_output.claimed(str(output)):
         pytest.fail("what is somebody else's was claimed")
+
+
+@pytest.mark.parametrize("name", ["predictions.csv", "gs://bucket/data.TFRecord"])
+def test_the_name_of_a_file_is_not_taken_for_a_directory(name: str):
+    expected = f"Write --output={name.rpartition('.')[0]}\\."
+    with pytest.raises(InputError, match=expected), output_lib.claimed(name):
+        pytest.fail("it was claimed")
 
 
 def test_a_failed_run_leaves_no_trace(tmp_path: pathlib.Path):
