@@ -108,10 +108,9 @@ def test_files_that_changed_since_they_were_indexed_are_refused(file: pathlib.Pa
     assert run(file).returncode == 0
     with file.open("ab") as opened:
         opened.write(b"more")
-    with pytest.raises(
-        InputError, match="4 records that end at byte 5,073; expected 4 that end at byte 5,077"
-    ):
-        select(foreign.open_files([file], SCHEMA), "train")
+    message = r"4 records that end at byte 5,073; .* end of part-1.tfrecord, byte 5,077\. .* delete the index"
+    with pytest.raises(InputError, match=message):
+        foreign.open_files([file], SCHEMA)
 
 
 @pytest.mark.slow

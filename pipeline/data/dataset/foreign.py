@@ -65,8 +65,19 @@ def _with_index(path: pathlib.Path) -> tuple[Shard, File]:
     """The file and its index, both with the digest of the index, which holds a hash of every record."""
     name = shards.file_name(str(path))
     content = _read_index(path, name)
-    digest, records = hashlib.sha256(content).hexdigest(), len(shards.loads(content, name))
-    shard = Shard(path=str(path), bytes=path.stat().st_size, sha256=digest, records=records, rows=records)
+    digest, index, size = (
+        hashlib.sha256(content).hexdigest(),
+        shards.loads(content, name),
+        path.stat().st_size,
+    )
+    if index.end != size:
+        raise InputError(
+            f"index {name}",
+            received=f"{len(index):,} records that end at byte {index.end:,}",
+            expected=f"records to the end of {path.name}, byte {size:,}",
+            action="The file was modified since. If this was intended, delete the index and run again.",
+        )
+    shard = Shard(path=str(path), bytes=size, sha256=digest, records=len(index), rows=len(index))
     return shard, File(path=name, bytes=len(content), sha256=digest)
 
 

@@ -45,6 +45,11 @@ class Index:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    @property
+    def end(self) -> int:
+        """The byte at which the last record ends; 0 without records."""
+        return int(self.offsets[-1]) + int(self.lengths[-1]) + FRAME_BYTES if len(self) else 0
+
 
 def file_name(shard: str) -> str:
     """Name of the index of the shard that is called `shard`.

@@ -174,6 +174,11 @@ def test_other_peoples_records_are_indexed_and_read(tmp_path):
     assert dataset.train.origins() == [None] * 30
     with pytest.raises(InputError, match="received no statistics"):
         dataset.train.batches(10)
+    (tmp_path / "a.tfrecord").write_bytes((tmp_path / "b.tfrecord").read_bytes() * 2)
+    with pytest.raises(InputError, match="delete the index and run again"):
+        penstock.index(tmp_path / "*.tfrecord", schema=SCHEMA)
+    (tmp_path / shards.file_name("a.tfrecord")).unlink()
+    assert penstock.index(tmp_path / "*.tfrecord", schema=SCHEMA).splits == {"train": 45}
 
 
 def test_what_is_not_there_is_named(directory):
