@@ -20,12 +20,13 @@ from pipeline.training.observers.observer import (
 )
 from pipeline.training.state.run_record import RunRecord
 
-# Limits and switches: a server that hangs would delay training for minutes; and training must not report to
-# anybody unasked.
+# Limits and switches: a server that hangs would delay training for minutes; training must not report to
+# anybody unasked; and the link that MLflow prints has the password of its URI.
 _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _LONGEST_PARAMETER, _MOST_PARAMETERS = 6000, 100  # limits of a server's tables, and of one request
 _LONGEST_DIGEST = 36
@@ -45,7 +46,7 @@ class Mlflow(Observer):
     def __init__(self, *, tracking_uri: str = "", experiment: str = "penstock", run_name: str = "") -> None:
         self._uri, self._experiment, self._name = tracking_uri, experiment, run_name
         self._client: Any = None  # mlflow.MlflowClient, once the run has started
-        self._run_id = ""
+        self._run_id = self._page = ""
         self._last = -1  # the step of the last log point that MLflow has
 
     def started(self, record: RunRecord, place: Place, history: Sequence[Point]) -> None:
@@ -54,6 +55,7 @@ class Mlflow(Observer):
         self._client = self._client or library("mlflow").MlflowClient(self._uri or None)
         run = self._kept(place) or self._created(record, place)
         self._run_id = run.info.run_id
+        self._page = f"{self._server}/#/experiments/{run.info.experiment_id}/runs/{self._run_id}"
         if run.info.status != "RUNNING":  # the run was ended, but continues
             self._client.update_run(self._run_id, status="RUNNING")
         self._describe(run, record)
@@ -72,6 +74,8 @@ class Mlflow(Observer):
         self._log(final_metrics(evaluation), steps)
         self._client.log_artifact(self._run_id, str(report))
         self._client.set_terminated(self._run_id, "FINISHED")
+        if self._page.startswith("http"):
+            print(f"MLflow: {self._page}")
 
     def failed(self, error: str, *, was_asked: bool) -> None:
         self._client.set_tag(self._run_id, "penstock.ended", error)

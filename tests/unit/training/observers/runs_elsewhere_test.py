@@ -132,6 +132,8 @@ def test_mlflow_has_one_run_of_two_processes_the_first_of_which_was_killed(tmp_p
     # The password is nowhere but in the user's own file.
     told = killed.stdout + killed.stderr + finished.stdout + finished.stderr
     kept = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    page = f"{address.replace('//', '//…@')}/#/experiments/1/runs/{run.info.run_id}"
+    assert f"MLflow: {page}" in finished.stdout
     assert "hunter2" not in told + str(run.data.params) + str(run.data.tags)
     assert not [path for path in kept if b"hunter2" in path.read_bytes()]
 
