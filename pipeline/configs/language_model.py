@@ -8,13 +8,14 @@ r"""Any dataset of packed tokens: a causal transformer that predicts the next to
       --workdir=runs/corpus
   python -m pipeline.generate --model=runs/corpus --prompt="Once upon"
 
-A start to improve on, where there are more data and time: --config.model.width=256 --config.model.heads=8
---config.model.key_value_heads=2 --config.model.depth=6 --config.train.epochs=8 --config.global_batch=32
+Where there is more time: --config.model.width=192 --config.model.heads=6 --config.model.key_value_heads=2
+--config.model.depth=5 --config.model.dropout=0.1 --config.train.epochs=5 --config.global_batch=16
 
 Hardware: 2 CPU cores for a corpus of a megabyte or two; a GPU for more. Tiny Shakespeare (1.1 MB as bytes,
 one document, the last tenth held out, rows of 128, a token from those before it in its row) ends at
 1.574 nats, 2.27 bits a byte, in 186 CPU seconds at most, start and evaluation included: mean of seeds 0, 1
-and 2 (1.578, 1.569, 1.576), one thread (TF_NUM_INTRAOP_THREADS=1), AMD EPYC.
+and 2 (1.578, 1.569, 1.576), one thread (TF_NUM_INTRAOP_THREADS=1), AMD EPYC. With the flags above: 1.498
+nats in 9 CPU minutes (seed 0).
 """
 
 from pipeline.configs import base
