@@ -41,9 +41,13 @@ def test_the_requirements_are_installed_by_their_hashes():
     assert '--require-hashes --requirement "$REQUIREMENTS"' in install
 
 
-def test_the_image_for_gpus_has_a_fixed_base_and_the_locked_cuda():
-    [base] = steps("FROM", "Dockerfile.gpu")
+@of_each_image
+def test_the_base_is_fixed(image):
+    [base] = steps("FROM", image)
     assert re.fullmatch(r"debian:trixie-\d{8}-slim@sha256:[0-9a-f]{64}", base)
+
+
+def test_the_image_for_gpus_has_the_locked_cuda():
     [install] = [rest for rest in steps("RUN", "Dockerfile.gpu") if "pip install" in rest]
     assert "--require-hashes --requirement requirements.txt --requirement requirements/gpu.txt" in install
 
