@@ -8,6 +8,7 @@ import re
 import sysconfig
 import traceback
 import types
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 
 import keras
@@ -90,7 +91,7 @@ def fitted_model(
         keras.utils.set_random_seed(args.seed)  # the first weights are part of the experiment
         return _require_model(code, function(**arguments))
 
-    with precision.scope(), naming_layer(code, args.options):
+    with precision.scope(), naming_layer(code, args.options), _warnings_if_it_ends():
         fitted = fit_model(
             make,
             thing=f"--config.model.name={args.name}",
@@ -229,6 +230,10 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # Keras prints parts of its messages i
 _PLACES, _NODE = re.compile(r'File "([^"]+)", line (\d+)'), re.compile(r"Detected at node (\S+)")
 _PRECISIONS = re.compile(r"b?float16")
 _RECEIVED = re.compile(r"^([^;]*?)received .*?; expected ")
+# What Keras says around the error of a layer's own code.
+_AROUND = re.compile(
+    r"Could not automatically infer the output .*? Error encountered: | Arguments received by .*$"
+)
 _OTHERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(pathlib.Path(__file__).parents[2]))
 
 
@@ -241,7 +246,7 @@ def naming_layer(code: Code | None, options: config_lib.Values | None = None) ->
         yield
     except (InputError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # A device is out of memory, which is no mistake in the code.
         if code is None or type(error).__name__ == "ResourceExhaustedError":
             raise
@@ -254,30 +259,39 @@ def naming_layer(code: Code | None, options: config_lib.Values | None = None) ->
         raise
 
 
+@contextlib.contextmanager
+def _warnings_if_it_ends() -> Iterator[None]:
+    """Shows warnings of the block after it; where it fails, its error says more than they do."""
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    for each in caught:
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
 def _model_error(
     code: Code,
     options: config_lib.Values | None,
-    error: Exception,
+    error: BaseException,
     own: Sequence[tuple[types.FrameType, int]],
     *,
     is_its_own: bool,
 ) -> InputError:
-    """Returns the error for the innermost frame in the model's own code; a ValueError that the model itself
-    raises is about its options.
+    """Returns the error for the innermost frame in the model's own code; an error that the model itself
+    raises with what it received and expected is about its options.
     """
     # A layer, or a model that is a class, has no name yet when its constructor fails.
     layers = [frame.f_locals.get("self") for frame, _ in own if frame.f_code.co_name != "__init__"]
     layer = next((each for each in reversed(layers) if isinstance(each, keras.Layer)), None)
-    if options is not None and layer is None and is_its_own and isinstance(error, ValueError | TypeError):
-        said = _line(str(error)).rstrip(".")
+    said = _said(error)
+    if options is not None and layer is None and is_its_own and _RECEIVED.search(said):
         expected = _RECEIVED.sub(r"\1", said)  # what was received stands among the options
         return _error("--config.model", f"{code.name} with {options}", expected)
     frame, line = own[-1]
     where = f", layer {layer.name!r}" if layer is not None else ""
-    return _failed(code, where, error, _line(str(error)), file=frame.f_code.co_filename, line=line)
+    return _failed(code, where, error, said, file=frame.f_code.co_filename, line=line)
 
 
-def _graph_error(code: Code, error: Exception) -> InputError | None:
+def _graph_error(code: Code, error: BaseException) -> InputError | None:
     """Returns the error for an operation; TensorFlow's message tells its place in the model's code."""
     text = str(error)
     places = [each for each in _PLACES.findall(text) if code.owns(each[0])]
@@ -291,11 +305,18 @@ def _graph_error(code: Code, error: Exception) -> InputError | None:
     return _failed(code, f", operation '{node[1]}'", error, said, file=file, line=int(line))
 
 
+def _said(error: BaseException) -> str:
+    """The message in one line; Keras's lines in a KeyError would come with quotes and escapes."""
+    is_quoted = isinstance(error, KeyError) and "\n" in str(error.args[0] if error.args else "")
+    text = error.args[0] if is_quoted else error
+    return _AROUND.sub("", _line(str(text))).rstrip(".")
+
+
 def _line(text: str) -> str:
     return " ".join(_ESCAPES.sub("", text).split())
 
 
-def _failed(code: Code, where: str, error: Exception, said: str, *, file: str, line: int) -> InputError:
+def _failed(code: Code, where: str, error: BaseException, said: str, *, file: str, line: int) -> InputError:
     action = f"Correct {file}, line {line}."
     if code.is_library:
         section = code.key.rpartition(".")[0]

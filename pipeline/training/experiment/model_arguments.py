@@ -18,6 +18,7 @@ OUTPUTS = frozenset({"outputs", "num_classes"})
 _APPLICATIONS = "keras.src.applications."
 _COLORS = 3
 _CORRECT = "Correct it in the config file or on the command line."
+_LONGEST = 60  # characters of a value in an error
 
 
 def arguments_of(
@@ -85,10 +86,13 @@ def _filled(function: Callable, inputs: ModelInputs, outputs: int) -> dict[str, 
 
 
 def _described(filled: Mapping[str, object]) -> list[str]:
-    """The names of what the data and the task give, with the values of those that are not 0 or empty."""
+    """The names of what the data and the task give, with the values of those that are not 0 or empty; of
+    long values only the names.
+    """
     has_images = bool(filled["image_shape"])
     named = {name: each for name, each in filled.items() if has_images or not name.startswith("image_")}
-    return sorted(f"{name}={value}" for name, value in named.items() if value)
+    written = {name: f"{name}={value}" for name, value in named.items() if value}
+    return sorted(text if len(text) <= _LONGEST else name for name, text in written.items())
 
 
 def parameters_of(function: Callable) -> tuple[Mapping[str, inspect.Parameter], bool]:

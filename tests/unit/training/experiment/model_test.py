@@ -212,6 +212,11 @@ class Whole(keras.Model):
         return x["numeric"]
 
 
+class Lacking(keras.layers.Layer):
+    def call(self, x: dict[str, tf.Tensor]) -> tf.Tensor:
+        return x["absent"]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -236,8 +241,14 @@ class Whole(keras.Model):
         ),
         (lambda x: keras.layers.Conv2D(1, 3)(x), r"headless: received .*model_test.py, line"),
         (lambda x: {}["absent"], r"headless: received KeyError: 'absent'.*model_test.py, line"),
+        (
+            lambda x: keras.Model({"numeric": x}, Lacking(name="l")({"numeric": x})),
+            r"headless, layer 'l': received KeyError: [^\\]*'absent'; expected",
+        ),
+        (lambda x: int("two"), r"headless: received ValueError: .*'two'; .* Correct .*model_test.py, line"),
+        (lambda x: sys.exit(3), r"headless: received SystemExit: 3; .*model_test.py, line"),
     ],
-    ids=["precision", "subclassed", "none", "weights", "saved", "shape", "key"],
+    ids=["precision", "subclassed", "none", "weights", "saved", "shape", "key", "layer", "value", "exit"],
 )
 def test_what_fails_in_a_models_code_is_one_line_that_names_the_place(monkeypatch, make, message):
     with pytest.raises(InputError, match=message) as raised:
