@@ -44,8 +44,8 @@ def naming_line(thing: str, made: object, *, expected: str, otherwise: str, more
 def line_of(made: object, error: BaseException) -> str:
     """The file and the innermost line of own code where it failed; empty where none is known."""
     file = _file(made)
-    frame = frame_below(pathlib.Path(file).parent, error) if file else None
-    return f"{frame.filename}, line {frame.lineno}" if frame else ""
+    frames = (frame_below(pathlib.Path(file).parent, error),) if file else ()
+    return "".join(f"{each.filename}, line {each.lineno}" for each in frames if each)
 
 
 def named(made: object) -> str:

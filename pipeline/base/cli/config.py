@@ -332,14 +332,21 @@ def _fault_of_file(path: str, error: BaseException) -> InputError:
     found, frame = _MISMATCH.search(str(cause)), _frame_in(path, cause)
     if found and frame:
         return _wrong_type(path, found, frame)
-    said, what = f"{type(cause).__name__}: {_innermost(cause)}", "line" if frame else "file"
-    if not frame and isinstance(cause, AttributeError) and "'get_config'" in said:
-        said = "a file without get_config()"
+    said, keys = f"{type(cause).__name__}: {_innermost(cause)}", "`--help` lists the keys of the configs in"
+    expected = "a file whose get_config() returns a config"
+    if frame is None:
+        lacks_it = isinstance(cause, AttributeError) and "'get_config'" in said
+        return InputError(
+            f"--config={path}",
+            received="a file without get_config()" if lacks_it else said,
+            expected=expected,
+            action=f"Correct this file; {keys} pipeline/configs.",
+        )
     return InputError(
-        f"--config={path}{f', line {frame.lineno}' if frame else ''}",
+        f"--config={path}, line {frame.lineno}",
         received=said,
-        expected="a file whose get_config() returns a config",
-        action=f"Correct this {what}; `--help` lists the keys of the configs in pipeline/configs.",
+        expected=expected,
+        action=f"Correct this line; {keys} pipeline/configs.",
     )
 
 

@@ -307,9 +307,7 @@ def of_few(labels, predictions, weights):
 def test_one_that_fails_in_an_evaluation_names_its_line():
     found = EvaluationMetrics(BINARY, metrics.build([f"{__name__}:of_few"], BINARY))
     found.update(np.zeros(12, "int32"), np.tile([0.8, 0.2], (12, 1)))
-    with pytest.raises(
-        InputError, match=r"ZeroDivisionError on 12 examples: .*_test\.py, line \d+\.$"
-    ):
+    with pytest.raises(InputError, match=r"ZeroDivisionError on 12 examples: .*_test\.py, line \d+\.$"):
         found.result()
 
 

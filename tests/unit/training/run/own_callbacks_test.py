@@ -183,9 +183,7 @@ class Ending(keras.callbacks.Callback):
 
 def test_one_that_would_end_the_process_is_named_with_its_line():
     own = own_callbacks.OwnCallback("my:Ending", Ending())
-    said = (
-        r"received SystemExit: 0; .*own_callbacks_test\.py, line \d+; .*model\.stop_training = True\."
-    )
+    said = r"received SystemExit: 0; .*own_callbacks_test\.py, line \d+; .*model\.stop_training = True\."
     with pytest.raises(InputError, match=said):
         own.on_epoch_end(0)
     with pytest.raises(InputError, match=r"received SystemExit: 0; .*own_callbacks_test\.py, line \d+\.$"):
