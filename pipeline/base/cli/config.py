@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import inspect
+import logging as py_logging
 import pathlib
 import re
 import runpy
@@ -11,7 +12,7 @@ import traceback
 import types
 from collections.abc import Iterator, Mapping, Sequence, Set
 
-from absl import flags
+from absl import flags, logging
 from ml_collections import ConfigDict, config_dict, config_flags
 
 from pipeline.base.errors import InputError, answer, did_you_mean
@@ -41,11 +42,11 @@ def define_config(
 
     def parse_clearly(path: str) -> ConfigDict:
         try:
-            with _importing_beside(path):
+            with _importing_beside(path), _without_a_warning():
                 found = parse(config_file(path))
         except (OSError, SyntaxError, ImportError, InputError):  # answered where flags are read
             raise
-        except Exception as error:  # the file is the user's code
+        except (Exception, SystemExit) as error:  # the file is the user's code
             raise _fault_of_file(path, error) from None
         if not hasattr(found, "to_dict"):
             raise InputError(
@@ -58,6 +59,21 @@ def define_config(
 
     parser.parse = parse_clearly
     return holder
+
+
+@contextlib.contextmanager
+def _without_a_warning() -> Iterator[None]:
+    """Hides that of ml_collections about a get_config() that returns None, whose error says more."""
+    logger = logging.get_absl_logger()
+
+    def is_shown(record: py_logging.LogRecord) -> bool:
+        return "did you forget a return statement" not in record.getMessage()
+
+    logger.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_shown)
 
 
 def _groups() -> Mapping[str, Sequence[str]]:
@@ -205,7 +221,7 @@ def values_of_file(path: str) -> dict[str, object]:
         return dict(config_leaves(get_config(path).to_dict()))
     except (OSError, SyntaxError, ImportError) as error:
         raise _no_config_file([f"--config={path}"], error) from None
-    except Exception as error:  # the file is the user's code
+    except (Exception, SystemExit) as error:  # the file is the user's code
         raise _fault_of_file(path, error) from None
 
 
@@ -297,7 +313,18 @@ def _frame_in(path: str, error: BaseException) -> traceback.FrameSummary | None:
     return frames[-1] if frames else None
 
 
-def _fault_of_file(path: str, error: Exception) -> InputError:
+def _line_of(path: str, error: BaseException) -> int | None:
+    """The line of the config file where Python could not go on; None where it is in another file."""
+    file = _without_argument(path)
+    for each in (error, error.__cause__, error.__context__):
+        if isinstance(each, SyntaxError) and each.filename in (file, str(pathlib.Path(file).absolute())):
+            return each.lineno
+        if each is not None and (frame := _frame_in(path, each)):
+            return frame.lineno
+    return None
+
+
+def _fault_of_file(path: str, error: BaseException) -> InputError:
     """Names the line of the config file that fails; and the key, if its value is of another type."""
     # ml_collections replaces some errors by one of its own, whose text is the traceback.
     is_wrapped = str(error).startswith("Error whilst parsing config file")
@@ -305,11 +332,21 @@ def _fault_of_file(path: str, error: Exception) -> InputError:
     found, frame = _MISMATCH.search(str(cause)), _frame_in(path, cause)
     if found and frame:
         return _wrong_type(path, found, frame)
+    said, keys = f"{type(cause).__name__}: {_innermost(cause)}", "`--help` lists the keys of the configs in"
+    expected = "a file whose get_config() returns a config"
+    if frame is None:
+        lacks_it = isinstance(cause, AttributeError) and "'get_config'" in said
+        return InputError(
+            f"--config={path}",
+            received="a file without get_config()" if lacks_it else said,
+            expected=expected,
+            action=f"Correct this file; {keys} pipeline/configs.",
+        )
     return InputError(
-        f"--config={path}{f', line {frame.lineno}' if frame else ''}",
-        received=f"{type(cause).__name__}: {_innermost(cause)}",
-        expected="a file whose get_config() returns a config",
-        action="Correct this line; `--help` lists the keys of the configs in pipeline/configs.",
+        f"--config={path}, line {frame.lineno}",
+        received=said,
+        expected=expected,
+        action=f"Correct this line; {keys} pipeline/configs.",
     )
 
 
@@ -343,7 +380,7 @@ def _known_keys(argv: Sequence[str]) -> list[str]:
     """Every key of the config file that `argv` names, groups of keys too; none if it cannot be read."""
     try:
         config = get_config(_given(argv))
-    except Exception:  # the file is the user's code, and only a suggestion depends on it
+    except (Exception, SystemExit):  # the file is the user's code, and only a suggestion depends on it
         return []
     leaves = [name for name, _ in config_leaves(config.to_dict())]
     named = [f"{group}.{name}" for group, names in _groups().items() for name in names]
@@ -368,6 +405,16 @@ def _innermost(error: BaseException) -> str:
 
 def _no_config_file(argv: Sequence[str], error: Exception) -> InputError:
     given = pathlib.Path(_given(argv))
+    is_there, line = pathlib.Path(_without_argument(str(given))).exists(), _line_of(str(given), error)
+    if is_there and line:
+        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        said = cause.msg if isinstance(cause, SyntaxError) else " ".join(str(cause).split())
+        return InputError(
+            f"--config={given}, line {line}",
+            received=f"{type(cause).__name__}: {said}",
+            expected="a Python file with a function get_config()",
+            action="Correct this line.",
+        )
     names = [path.stem for path in _CONFIGS.glob("[!_]*.py")]
     return InputError(
         f"--config={given}",

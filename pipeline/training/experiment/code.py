@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pipeline.base import files
 from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.own_code import line_of, naming_line, one_line
 from pipeline.training.experiment.code_import import broken, file_of, loaded, places_of
 from pipeline.training.experiment.config import ANYWHERE, Experiment, Place
 
@@ -392,16 +393,31 @@ def no_arguments(text: str, *, key: str, action: str) -> InputError:
 
 
 def build(made: Callable, arguments: Mapping[str, object], *, name: str, key: str) -> object:
-    """Calls a class or function with its arguments; raises InputError if it refuses them."""
-    try:
-        return made(**arguments)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{key}={name}",
-            received=f"arguments {dict(arguments)}, of which it says: {' '.join(str(error).split())}",
-            expected="arguments that it takes",
-            action="Correct the arguments.",
-        ) from None
+    """Calls a class or function with its arguments; raises InputError if it refuses them, or fails."""
+    thing, action = f"{key}={name}", "Correct the arguments."
+    with naming_line(
+        thing, made, expected="code that can be run", otherwise=action, more=", or the arguments"
+    ):
+        try:
+            return made(**arguments)
+        except (TypeError, ValueError) as error:
+            where = line_of(made, error)
+            raise InputError(
+                thing,
+                received=f"arguments {_shown(arguments)}, of which it says: {one_line(error)}",
+                expected="arguments that it takes",
+                action=f"Correct the arguments, or {where}." if where else action,
+            ) from None
+
+
+def _shown(arguments: Mapping[str, object]) -> str:
+    """The arguments as a dict; of an object the name of its class, as its address would tell nothing."""
+    plain = (str, int, float, bool, tuple, list, dict, type(None))
+    texts = (
+        f"{name!r}: {value!r}" if isinstance(value, plain) else f"{name!r}: a {type(value).__name__}"
+        for name, value in arguments.items()
+    )
+    return f"{{{', '.join(texts)}}}"
 
 
 def names_of(found: Callable) -> str:
@@ -435,6 +451,6 @@ def require_arguments(found: Callable, arguments: Mapping[str, object], *, name:
             raise InputError(
                 f"{key}={name}",
                 received=f"the argument {argument!r}",
-                expected=f"some of {', '.join(parameters)}",
+                expected=f"some of {', '.join(parameters)}" if parameters else "no arguments",
                 action=action,
             )

@@ -9,11 +9,11 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import sys
-import traceback
 import types
 from collections.abc import Callable, Mapping
 
 from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.own_code import frame_below, one_line
 
 
 def loaded(
@@ -155,14 +155,13 @@ def _changed(file: object) -> InputError:
 def _failed_import(thing: str, file: pathlib.Path, error: BaseException) -> InputError:
     if isinstance(error, SyntaxError) and error.filename:
         return broken(pathlib.Path(error.filename), error.lineno or 1, error)
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]
-    own = [each for each in frames if pathlib.Path(each.filename).is_relative_to(file.parent)]
-    where = (pathlib.Path(own[-1].filename), own[-1].lineno or 1) if own else (file, 1)
+    own = frame_below(file.parent, error)
+    where = (pathlib.Path(own.filename), own.lineno or 1) if own else (file, 1)
     return broken(*where, error, thing=thing)
 
 
 def broken(file: pathlib.Path, line: int, error: BaseException, *, thing: str = "") -> InputError:
-    said = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    said = error.msg if isinstance(error, SyntaxError) else one_line(error)
     return InputError(
         thing or f"own code {file}",
         received=f"{type(error).__name__}: {said}",

@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
+from pipeline.base.own_code import named, naming_line
 from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.data.schema.feature_types import Label, TokenLabel
 from pipeline.training.experiment import code
@@ -88,9 +89,9 @@ def build(args: config_lib.OwnLoss, label: Label, scale: LabelScale) -> LossOfEx
         if not label.classes and not label.is_ranking:
             labels = (tf.cast(labels, tf.float32) - scale.mean) / scale.spread
             logits = (logits - scale.mean) / scale.spread
-        return tf.cast(of_examples(labels, logits), tf.float32)
+        return _float32(of_examples(labels, logits), name, labels)
 
-    _try(losses, name, label)
+    _try(losses, found, name, label)
     return losses
 
 
@@ -194,32 +195,86 @@ def _fed(
     return fed
 
 
-def _try(losses: LossOfExamples, name: str, label: Label) -> None:
+def _float32(found: object, name: str, labels: tf.Tensor) -> tf.Tensor:
+    """What a loss returns, as float32 [batch]; raises InputError where it is something else."""
+    if found is None:
+        raise _no_losses(name, "None", "Return the losses, at the end of its code.")
+    found = tf.convert_to_tensor(found)
+    if not (found.dtype.is_floating or found.dtype.is_integer or found.dtype.is_bool):
+        raise _no_losses(name, f"a tensor of {found.dtype.name}", "Return real numbers.")
+    if not found.shape.is_compatible_with(labels.shape[:1]):
+        is_scalar = not found.shape.rank
+        raise _no_losses(
+            name,
+            "one number for the whole batch" if is_scalar else f"a tensor of shape {found.shape}",
+            "Return losses before their mean, such as tf.reduce_mean(errors, axis=-1): Penstock adds "
+            "them up over the global batch.",
+            size=labels.shape[0],
+        )
+    return tf.cast(found, tf.float32)
+
+
+def _no_losses(name: str, received: str, action: str, *, size: int | None = None) -> InputError:
+    here = "" if size is None else f": here [{size}]"
+    expected = f"a loss for each example, float32 [batch]{here}"
+    return InputError(f"{_KEY}={name}", received=received, expected=expected, action=action)
+
+
+def _try(losses: LossOfExamples, found: Callable, name: str, label: Label) -> None:
     """Raises InputError, before anything is trained, for a loss that does not give one number for each
-    example.
+    example, that follows from other examples too, or whose gradient is lost.
     """
     thing, size = f"{_KEY}={name}", label.shape[0] if label.is_ranking else task_of(label).logits(label)
-    labels = tf.range(_TRIED) % len(label.classes) if label.classes else tf.zeros([_TRIED])
+    # As many rows as classes would let labels and logits of other shapes pass.
+    rows = _TRIED if size != _TRIED else _TRIED + 2
+    labels = tf.range(rows) % len(label.classes) if label.classes else tf.zeros([rows])
     if label.is_ranking:
-        labels = tf.zeros([_TRIED, size], tf.int32)
+        labels = tf.zeros([rows, size], tf.int32)
     elif label.shape:
-        labels = tf.one_hot(labels, size, dtype=tf.int32) if label.classes else tf.zeros([_TRIED, size])
+        labels = tf.one_hot(labels, size, dtype=tf.int32) if label.classes else tf.zeros([rows, size])
     batch = f"[{', '.join(map(str, ('batch', *label.shape)))}]"
-    try:
-        found = losses(labels, tf.zeros([_TRIED, size]))
-    except Exception as error:
+    expected = f"a loss for {label.task}: of {labels.dtype.name} {batch}, float32 [batch, {size}]"
+    otherwise = f"Correct {named(found)}, or choose another loss."
+    logits = tf.zeros([rows, size])
+    with naming_line(thing, found, expected=expected, otherwise=otherwise), tf.GradientTape() as tape:
+        tape.watch(logits)
+        given = losses(labels, logits)
+    if tape.gradient(given, logits) is None:
         raise InputError(
             thing,
-            received=f"{type(error).__name__}: {' '.join(str(error).split())}",
-            expected=f"a loss for {label.task}: of {labels.dtype.name} {batch}, float32 [batch, {size}]",
-            action="Correct its code, or choose another loss.",
-        ) from None
-    if found.shape != [_TRIED]:
-        is_scalar = not found.shape.rank
-        raise InputError(
-            thing,
-            received="one number for the whole batch" if is_scalar else f"a tensor of shape {found.shape}",
-            expected=f"a loss for each example, float32 [batch]: here [{_TRIED}]",
-            action="Return losses before their mean, such as tf.reduce_mean(errors, axis=-1): Penstock adds "
-            "them up over the global batch.",
+            received="losses without a gradient: they do not follow from the logits, or not smoothly",
+            expected="losses whose gradient by the logits TensorFlow can tell",
+            action="Look for round, argmax, a comparison, stop_gradient, NumPy, or a cast to whole numbers.",
         )
+    with naming_line(thing, found, expected=expected, otherwise=otherwise):
+        _require_of_each(losses, name, label, labels, size)
+
+
+def _require_of_each(losses: LossOfExamples, name: str, label: Label, labels: tf.Tensor, size: int) -> None:
+    """Raises InputError for a loss of an example that other examples change, as where labels [batch] less
+    logits [batch, 1] make [batch, batch]: it would train in silence, and learn another thing.
+    """
+    rows = labels.shape[0]
+    logits = tf.reshape(tf.linspace(-1.0, 1.0, rows * size), [rows, size])
+    if not label.classes or label.is_ranking:
+        others = labels + 1
+    else:
+        others = 1 - labels if label.shape else (labels + 1) % len(label.classes)
+    changed = [
+        tf.concat([own[:1], new[1:]], axis=0) for own, new in ((labels, others), (logits, 0.5 - logits))
+    ]
+    whole, again, other = (losses(*pair)[0] for pair in ((labels, logits), (labels, logits), changed))
+    if not bool(tf.reduce_all(tf.math.is_finite([whole, again, other]))) or whole != again:
+        return  # one that draws random numbers, or that has no number here
+    if abs(whole - other) > 1e-4 * max(abs(whole), abs(other)):
+        raise InputError(
+            f"{_KEY}={name}",
+            received="a loss of an example that changes with the other examples of its batch",
+            expected="one that follows from its label and its logits alone",
+            action=f"Look at the shapes: labels are {_shape(labels)}, logits [batch, {size}]"
+            + ("; logits[:, 0] are [batch]." if size == 1 and labels.shape.rank == 1 else "."),
+        )
+
+
+def _shape(labels: tf.Tensor) -> str:
+    return f"[{', '.join(map(str, ('batch', *labels.shape[1:])))}]"

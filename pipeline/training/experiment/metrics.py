@@ -7,16 +7,18 @@
 A name in the logs is that of ours, or the last part in snake case, such as `f_beta_score`, or `name=`.
 """
 
+import contextlib
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from pipeline.base.errors import InputError, unknown_name
+from pipeline.base.own_code import line_of, named, one_line
 from pipeline.data.schema.feature_types import Label, TokenLabel
 from pipeline.training.experiment import code
 from pipeline.training.experiment.config import ANYWHERE, Place
@@ -150,7 +152,7 @@ def _maker(name: _Name, label: Label, place: Place) -> Callable[[], Accumulator]
     found = code.resolve(name.of, key=name.flag, place=place)
     if isinstance(found, type) and issubclass(found, keras.metrics.Metric):
         return lambda: _OfKeras(_keras_metric(found, name), label)
-    return lambda: Whole(_function(found, name))
+    return lambda: Whole(_function(found, name, label))
 
 
 def _known(name: _Name, label: Label) -> Callable[[], Accumulator]:
@@ -184,17 +186,25 @@ def _try(name: _Name, made: Accumulator, label: Label) -> None:
     """Raises InputError where a metric gives no number: better now than after an epoch."""
     size = max(_TRIAL, len(label.classes))
     labels, predictions = _examples(label, size)
-    try:
+    with _naming(name, made, label, size):
         made.update(labels, predictions, np.ones(size))
         found = made.result()
-    except InputError:
-        raise
-    except Exception as error:
-        said = f"{type(error).__name__} on {size} examples: {' '.join(str(error).split())}"
-        raise _error(name, said, f"a metric for {label.task}", "Correct its code or its arguments.") from None
     if found is None:
         said = f"no finite number on {size} examples"
         raise _error(name, said, f"a metric for {label.task}", "Correct its code or its arguments.")
+
+
+@contextlib.contextmanager
+def _naming(name: _Name, made: object, label: Label, size: int) -> Iterator[None]:
+    """Raises an InputError with the line of own code that fails in the block, or would end the process."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        said = f"{type(error).__name__} on {size:,} examples: {one_line(error)}"
+        where = line_of(made, error) or f"{named(made)} or its arguments"
+        raise _error(name, said, f"a metric for {label.task}", f"Correct {where}.") from None
 
 
 def _examples(label: Label, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -213,9 +223,10 @@ def _examples(label: Label, size: int) -> tuple[np.ndarray, np.ndarray]:
     return labels, scores / scores.sum(axis=1, keepdims=True)
 
 
-def _function(found: Callable, name: _Name) -> Callable[..., float | None]:
+def _function(found: Callable, name: _Name, label: Label) -> Callable[..., float | None]:
     def value(labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> float | None:
-        return _one_number(found(labels, predictions, weights, **name.arguments), name)
+        with _naming(name, found, label, len(labels)):
+            return _one_number(found(labels, predictions, weights, **name.arguments), name)
 
     return value
 
@@ -291,7 +302,7 @@ class _OfKeras(Accumulator):
         self._of, self._label = of, label
 
     def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray) -> None:
-        with tf.device("CPU:0"):
+        with tf.device("CPU:0"), _naming(self._of.name, self._of.metric, self._label, len(labels)):
             labels, predictions = self._pair(labels, predictions)
             predictions = predictions.astype(self._of.metric.dtype)
             self._of.metric.update_state(labels, predictions, sample_weight=weights)

@@ -7,10 +7,12 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
 from pipeline.base.errors import InputError, unknown_name
+from pipeline.base.own_code import named, naming_line
 from pipeline.training.engine import rows
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import code
@@ -42,7 +44,12 @@ def build(
       InputError: its name or schedule is unknown, or no variable's path matches a pattern of `not_decayed`
         or `rates`; or it cannot update tables by rows, and must.
     """
-    optimizer = _OPTIMIZERS.get(args.name, _named)(args, _learning_rate(args, total_steps))
+    rate = _learning_rate(args, total_steps)
+    optimizer = _OPTIMIZERS.get(args.name, _named)(args, rate)
+    if isinstance(rate, Following):
+        _require_rates(rate, rate.schedule, total_steps, thing=f"--config.optimizer.schedule={args.schedule}")
+    if args.name not in _OPTIMIZERS:
+        _require_usable(optimizer, rate, args, total_steps)
     if isinstance(optimizer, Muon):
         optimizer.take(_matrices(args.matrices, variables))
     _clip(optimizer, args)
@@ -54,8 +61,76 @@ def build(
     if args.rates:
         _multiply_rates(optimizer, _factors(args.rates, variables))
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
-    whole.build(variables)
+    thing, otherwise = f"--config.optimizer.name={args.name}", "Correct its build()."
+    with naming_line(thing, optimizer, expected="code that can be run", otherwise=otherwise):
+        whole.build(variables)
     return whole
+
+
+_SAMPLES = 100  # steps of a run at which rates are tried
+
+
+def _require_rates(
+    rate: keras.optimizers.schedules.LearningRateSchedule, made: object, total_steps: int, *, thing: str
+) -> None:
+    """Raises InputError where a schedule has no learning rate for a step: a negative one would train away
+    from the data in silence.
+    """
+    expected, correct = "a learning rate for each step, a number from 0 on", f"Correct {named(made)}."
+    steps = sorted({*range(0, total_steps, max(1, total_steps // _SAMPLES)), max(0, total_steps - 1)})
+    with naming_line(thing, made, expected=expected, otherwise=correct):
+        rates = [np.asarray(rate(tf.constant(step, tf.int64)), np.float64) for step in steps]
+    for step, each in zip(steps, rates, strict=True):
+        if each.size != 1 or not 0.0 <= float(each.reshape(())) < math.inf:
+            found = f"{float(each.reshape(())):g}" if each.size == 1 else f"{each.size} numbers"
+            raise InputError(thing, received=f"{found} at step {step:,}", expected=expected, action=correct)
+    if not any(float(each.reshape(())) for each in rates):
+        raise InputError(
+            thing,
+            received="a learning rate of 0 at all steps",
+            expected="one above 0, without which no weight changes",
+            action=correct,
+        )
+
+
+def _require_usable(
+    optimizer: keras.optimizers.Optimizer, rate: "_LearningRate", args: config_lib.Optimizer, total_steps: int
+) -> None:
+    """Raises InputError for an optimizer that lacks a part of itself, or has another rate that is none."""
+    thing, base = f"--config.optimizer.name={args.name}", keras.optimizers.Optimizer
+    own = getattr(optimizer, "_learning_rate", None)  # Keras (3.15): a variable or a schedule
+    if own is None or not hasattr(optimizer, "global_clipnorm"):
+        raise InputError(
+            thing,
+            received="an optimizer without the attributes of keras.optimizers.Optimizer",
+            expected="one whose base class was set up",
+            action="Begin its __init__ with super().__init__(learning_rate).",
+        )
+    steps = ("update_step", "_backend_update_step", "apply")  # any of them may be its own
+    if all(getattr(type(optimizer), each) is getattr(base, each) for each in steps):
+        raise InputError(
+            thing,
+            received="an optimizer without update_step",
+            expected="one with update_step(self, gradient, variable, learning_rate)",
+            action="Define it in its class: it changes the variable.",
+        )
+    if isinstance(own, keras.optimizers.schedules.LearningRateSchedule):
+        if own is not rate:
+            _require_rates(own, own, total_steps, thing=thing)
+    elif not 0.0 <= float(optimizer.learning_rate) < math.inf:
+        raise InputError(
+            thing,
+            received=f"an optimizer with a learning rate of {float(optimizer.learning_rate):g}",
+            expected="a number from 0 on",
+            action="Have it take learning_rate, which is that of the config.",
+        )
+
+
+def codes_of(args: config_lib.Optimizer) -> tuple[code.Code, ...]:
+    """The code of optimizer and schedule, where the config names it with its module."""
+    texts = {"--config.optimizer.name": args.name, "--config.optimizer.schedule": args.schedule}
+    named = ((key, code.call(text, key=key)[0]) for key, text in texts.items())
+    return tuple(code.find(name, key=key, place=args.place) for key, name in named if code.is_named(name))
 
 
 def _clip(optimizer: keras.optimizers.Optimizer, args: config_lib.Optimizer) -> None:

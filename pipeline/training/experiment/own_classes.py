@@ -6,13 +6,13 @@ longer exact.
 """
 
 import dataclasses
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 
 from pipeline.base import redaction
 from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.own_code import line_of, one_line
 from pipeline.training.experiment import code as code_lib
 from pipeline.training.experiment.config import Place
 from pipeline.training.loop.callbacks import REFUSED, SURVIVORS
@@ -73,17 +73,15 @@ def make(found: Callable[..., object], spec: Mapping, *, key: str) -> object:
     """Calls a class with the config of its spec; raises an InputError without its secrets if that fails."""
     try:
         return found(**(spec.get("config") or {}))
-    except InputError:
+    except (InputError, MemoryError):
         raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)[1:]
-        where = f", or {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
-        said = redaction.public_text(" ".join(str(error).split()))
+    except (Exception, SystemExit) as error:
+        where = line_of(found, error)
         raise InputError(
             f"{key}={spec['class_name']}",
-            received=f"{type(error).__name__}: {said}",
+            received=f"{type(error).__name__}: {redaction.public_text(one_line(error))}",
             expected="a class that can be made with its config",
-            action=f"Correct its config{where}.",
+            action=f"Correct its config{f', or {where}' if where else ''}.",
         ) from error
 
 

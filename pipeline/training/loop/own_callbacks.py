@@ -5,14 +5,13 @@ batch hook fires once for each run of `steps_per_loop` steps, with the number of
 (`on_train_batch_begin`) and of its last one (`on_train_batch_end`), and with the epoch's averages so far.
 """
 
-import pathlib
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 
 import keras
 
 from pipeline.base.errors import InputError
+from pipeline.base.own_code import line_of, one_line
 from pipeline.training.state import checkpoints
 
 # Hooks of batches in general are among them: the Keras class calls them from those of training batches.
@@ -88,24 +87,24 @@ class OwnCallback(keras.callbacks.Callback):
             return getattr(self._callback, hook)(*arguments, **named)
         except (InputError, MemoryError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._failed(hook, error) from error
 
-    def _failed(self, hook: str, error: Exception) -> InputError:
+    def _failed(self, hook: str, error: BaseException) -> InputError:
         frames = traceback.extract_tb(error.__traceback__)[1:]  # without the frame of `_call` itself
-        folder = str(pathlib.Path(_file(type(self._callback))).parent)
-        own = [each for each in frames if each.filename.startswith(folder)] or list(frames)
-        where = f"{own[-1].filename}, line {own[-1].lineno}" if own else f"the signature of its {hook}"
+        last = (
+            f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else f"the signature of its {hook}"
+        )
+        where = line_of(self._callback, error) or last
+        stop = (
+            " To end the run, set self.model.stop_training = True." if isinstance(error, SystemExit) else ""
+        )
         return InputError(
             f"config.callbacks, {self.class_name}, {hook}",
-            received=f"{type(error).__name__}: {' '.join(str(error).split())}",
+            received=f"{type(error).__name__}: {one_line(error)}",
             expected="a hook that returns",
-            action=f"Correct {where}; the same command goes on from the last checkpoint.",
+            action=f"Correct {where}; the same command goes on from the last checkpoint.{stop}",
         )
-
-
-def _file(kind: type) -> str:
-    return getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
 
 
 def _passed_on(hook: str) -> Callable[..., None]:

@@ -220,9 +220,10 @@ def _steps(
         naming_lost_service(setup.request.data_service),
         naming_damage(*setup.selections.values()),
         naming_other_dataset(),
-        naming_layer(setup.loss_code),
-        naming_layer(setup.model_code),
+        contextlib.ExitStack() as named,
     ):
+        for each in (*setup.optimizer_codes, setup.loss_code, setup.model_code):
+            named.enter_context(naming_layer(each))
         inner_loop = outer.announce_first_step(
             lambda: parts.inner_loop_of(
                 run,

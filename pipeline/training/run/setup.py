@@ -69,6 +69,7 @@ class Setup:
     jit_compile: bool
     model_code: Code
     loss_code: Code | None  # code of the loss, if the config names it
+    optimizer_codes: tuple[Code, ...]  # code of the optimizer and of its schedule, if the config names it
     cadence: Cadence
     objective: Objective
     metrics: Mapping[str, Callable[[], Accumulator]]  # metrics that the config names, besides the task's
@@ -149,6 +150,7 @@ def decide(request: Request) -> Setup:
         jit_compile=jit_compile,
         model_code=found,
         loss_code=losses.code_of(experiment.own_loss),
+        optimizer_codes=optimizer.codes_of(experiment.optimizer),
         cadence=cadence,
         objective=objective,
         metrics=metrics.build(experiment.evaluation.metrics, schema.label, place=experiment.evaluation.place),

@@ -204,6 +204,27 @@ except InputError as error:
                 "config.rate = 1 + 'a'": "TypeError: unsupported operand type(s) for +: 'int' and 'str'",
             }.items()
         ),
+        *(
+            (line, (), f"error: --config=own.py, line 7: received {said}; expected {expected}")
+            for line, said, expected in (
+                (
+                    "raise SystemExit(0)",
+                    "SystemExit: 0",
+                    "a file whose get_config() returns a config. Correct this line; `--help` lists the keys "
+                    "of the configs in pipeline/configs.",
+                ),
+                (
+                    "import no_such_library",
+                    "ModuleNotFoundError: No module named 'no_such_library'",
+                    "a Python file with a function get_config(). Correct this line.",
+                ),
+                (
+                    "config.rate = (1",
+                    "SyntaxError: '(' was never closed",
+                    "a Python file with a function get_config(). Correct this line.",
+                ),
+            )
+        ),
         (
             "return 5",
             (),
@@ -215,3 +236,9 @@ except InputError as error:
 )
 def test_a_value_of_another_type_or_an_unknown_key_is_named(tmp_path, line, arguments, said):
     assert plan(tmp_path, line, *arguments) == said
+
+
+def test_a_file_without_get_config_is_named(tmp_path):
+    assert "error: --config=own.py: received a file without get_config(); expected" in plan(
+        tmp_path, "", file="rate = 1"
+    )

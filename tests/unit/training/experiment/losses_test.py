@@ -1,5 +1,7 @@
 """Losses that a config names: beside Keras's, and the same step on one replica, on two and in parts."""
 
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -40,6 +42,28 @@ def mean_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def of_one_logit(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Takes two classes for one: right for labels of 0 alone."""
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+def of_all_pairs(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Keras's habit, with labels [batch] and logits [batch, 1]: the differences are [batch, batch]."""
+    return tf.reduce_mean((labels - logits) ** 2, axis=-1)
+
+
+def nothing(labels: tf.Tensor, logits: tf.Tensor) -> None:
+    pass
+
+
+def rounded(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.argmax(logits, axis=-1), tf.float32)
+
+
+def ends(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    sys.exit(0)
+
+
+class Failing(keras.losses.Loss):
+    def __init__(self) -> None:
+        raise KeyError("which")
 
 
 OWN = f"{__name__}:asymmetric"
@@ -231,6 +255,21 @@ def test_a_step_is_the_same_on_two_replicas_and_in_parts(name, label):
             r"received one number for the whole batch; .*before their mean",
         ),
         (f"{__name__}:of_one_logit", BINARY, {}, r"received InvalidArgumentError: .*a label value of 1"),
+        (
+            f"{__name__}:of_all_pairs",
+            PRICE,
+            {},
+            r"changes with the other examples.*logits\[:, 0\] are \[batch\]",
+        ),
+        (f"{__name__}:nothing", BINARY, {}, r"received None; expected a loss for each example"),
+        (f"{__name__}:rounded", MANY, {}, r"received losses without a gradient.*argmax"),
+        (f"{__name__}:ends", MANY, {}, r"received SystemExit: 0; .* Correct .*losses_test\.py, line \d+\.$"),
+        (
+            f"{__name__}:Failing",
+            MANY,
+            {},
+            r"received KeyError: 'which'; .*losses_test\.py, line \d+, or the arg",
+        ),
         ("Dice", BINARY, {}, r"received one number for the whole batch"),
         (
             "Hubber",

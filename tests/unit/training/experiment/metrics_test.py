@@ -1,6 +1,7 @@
 """Metrics that a config names, beside scikit-learn's and SciPy's: uneven batches, weights, padding."""
 
 import json
+import sys
 
 import keras
 import numpy as np
@@ -272,12 +273,42 @@ def test_one_class_alone_has_no_ranking_and_the_number_is_left_out():
         (BINARY, [f"{__name__}:no_number"], r"received no finite number on 4 examples"),
         (PRICE, ["keras.metrics:ConcordanceCorrelation"], r"received a metric of several numbers an example"),
         (BINARY, [f"{__name__}:cost(missed=)"], r"expected a name, or a name with values of its arguments"),
-        (BINARY, [f"{__name__}:cost(lost=1)"], r"TypeError.*lost.*Correct its code or its arguments"),
+        (
+            BINARY,
+            [f"{__name__}:cost(lost=1)"],
+            r"TypeError.*lost.*metrics_test\.py or its arguments",
+        ),
+        (BINARY, [f"{__name__}:ends"], r"received SystemExit on 4 examples: 0; .*metrics_test\.py, line \d+"),
+        (
+            BINARY,
+            [f"{__name__}:Failing"],
+            r"received KeyError: 'k'; .*metrics_test\.py, line \d+, or",
+        ),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_training(label, names, message):
     with pytest.raises(InputError, match=message):
         metrics.build(names, label)
+
+
+def ends(labels, predictions, weights):
+    sys.exit(0)
+
+
+class Failing(keras.metrics.Metric):
+    def __init__(self, dtype=None):
+        raise KeyError("k")
+
+
+def of_few(labels, predictions, weights):
+    return 1 / (len(labels) < 10)
+
+
+def test_one_that_fails_in_an_evaluation_names_its_line():
+    found = EvaluationMetrics(BINARY, metrics.build([f"{__name__}:of_few"], BINARY))
+    found.update(np.zeros(12, "int32"), np.tile([0.8, 0.2], (12, 1)))
+    with pytest.raises(InputError, match=r"ZeroDivisionError on 12 examples: .*_test\.py, line \d+\.$"):
+        found.result()
 
 
 def test_the_report_shows_them_without_importing_anything():

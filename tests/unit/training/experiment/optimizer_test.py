@@ -1,5 +1,6 @@
 """Optimizers and learning rates from a config."""
 
+import sys
 from collections.abc import Callable
 
 import keras
@@ -350,11 +351,59 @@ def test_a_schedule_that_code_names_begins_after_the_warm_up(schedule):
             r"expected a keras.optimizers.schedules.LearningRateSched",
         ),
         ({"schedule": "nowhere:rate"}, r"schedule=nowhere:rate: received no module nowhere"),
+        (
+            {"name": f"{__name__}:fails"},
+            r"received KeyError: 'lr'; .* Correct .*optimizer_test\.py, line \d+",
+        ),
+        ({"name": f"{__name__}:ends"}, r"received SystemExit: 0; .* Correct .*optimizer_test\.py, line \d+"),
+        ({"name": f"{__name__}:Unbuilt"}, r"Begin its __init__ with super\(\).__init__\(learning_rate\)"),
+        ({"name": f"{__name__}:Idle"}, r"received an optimizer without update_step"),
+        ({"name": f"{__name__}:uphill"}, r"received an optimizer with a learning rate of -1; expected"),
+        (
+            {"schedule": f"{__name__}:Falling(per_step=0.5)"},
+            r"received -0\.4 at step \d+; .*in .*optimizer_test",
+        ),
+        ({"schedule": f"{__name__}:Falling(first=0.0)"}, r"received a learning rate of 0 at all steps"),
+        ({"schedule": f"{__name__}:Falling(first=1e999)"}, r"received inf at step 0"),
+        ({"schedule": f"{__name__}:Falling(first='fast')"}, r"Correct .*optimizer_test\.py, line \d+\."),
     ],
 )
 def test_code_that_makes_no_optimizer_or_schedule_is_refused(settings, message):
     with pytest.raises(InputError, match=message):
         build(**settings)
+
+
+def fails(learning_rate):
+    return {}["lr"]
+
+
+def ends(learning_rate):
+    sys.exit(0)
+
+
+def uphill(learning_rate):
+    return keras.optimizers.SGD(-1.0)
+
+
+class Unbuilt(keras.optimizers.SGD):
+    def __init__(self, learning_rate):
+        pass
+
+
+class Idle(keras.optimizers.Optimizer):
+    def __init__(self, learning_rate):
+        super().__init__(learning_rate)
+
+
+class Falling(keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, first=0.1, per_step=0.0):
+        self.first, self.per_step = first, per_step
+
+    def __call__(self, step):
+        return self.first - self.per_step * tf.cast(step, tf.float32)
+
+    def get_config(self):
+        return {}
 
 
 # Adam in one kernel, beside Keras's and beside the formula in NumPy.

@@ -8,6 +8,7 @@ import keras
 import pytest
 
 from pipeline.base.errors import InputError
+from pipeline.training.experiment import own_classes
 from pipeline.training.loop import own_callbacks
 from pipeline.training.run import run, setup
 
@@ -168,6 +169,25 @@ def test_a_state_that_no_checkpoint_can_hold_is_named():
     own = own_callbacks.OwnCallback("my:Unkept", Unkept())
     with pytest.raises(InputError, match=r"my:Unkept, get_state: received a checkpoint cannot hold a set"):
         own.state()
+
+
+class Ending(keras.callbacks.Callback):
+    def __init__(self, at_once=False):
+        super().__init__()
+        if at_once:
+            sys.exit(0)
+
+    def on_epoch_end(self, epoch, logs=None):
+        sys.exit(0)
+
+
+def test_one_that_would_end_the_process_is_named_with_its_line():
+    own = own_callbacks.OwnCallback("my:Ending", Ending())
+    said = r"received SystemExit: 0; .*own_callbacks_test\.py, line \d+; .*model\.stop_training = True\."
+    with pytest.raises(InputError, match=said):
+        own.on_epoch_end(0)
+    with pytest.raises(InputError, match=r"received SystemExit: 0; .*own_callbacks_test\.py, line \d+\.$"):
+        own_classes.make(Ending, spec("Ending", at_once=True), key="config.callbacks")
 
 
 @pytest.mark.slow
