@@ -117,10 +117,12 @@ def _require_usable(
     if isinstance(own, keras.optimizers.schedules.LearningRateSchedule):
         if own is not rate:
             _require_rates(own, own, total_steps, thing=thing)
-    elif not 0.0 <= float(optimizer.learning_rate) < math.inf:
+        return
+    found = float(tf.convert_to_tensor(optimizer.learning_rate))  # with replicas, a variable of several
+    if not 0.0 <= found < math.inf:
         raise InputError(
             thing,
-            received=f"an optimizer with a learning rate of {float(optimizer.learning_rate):g}",
+            received=f"an optimizer with a learning rate of {found:g}",
             expected="a number from 0 on",
             action="Have it take learning_rate, which is that of the config.",
         )

@@ -18,6 +18,7 @@ from pipeline.training.experiment import optimizer
 from pipeline.training.experiment import optimizer as optimizer_lib
 from pipeline.training.experiment.config import Optimizer
 from pipeline.training.experiment.model import matching
+from tests.shared import two_cpus  # noqa: F401 - before TensorFlow's devices are used
 from tests.shared.parsed import parsed
 
 FLOAT32 = Precision(policy="float32", reason="")
@@ -445,6 +446,12 @@ def test_the_same_weights_as_keras(name, strategy):
     )
     assert np.abs(ours - START).max() > 0.05
     np.testing.assert_allclose(ours, of_keras, rtol=0, atol=TOLERANCE)
+
+
+def test_a_named_optimizer_is_checked_where_its_rate_is_a_variable_of_replicas():
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        optimizer = build(name="keras.optimizers:Adagrad", schedule="constant", warmup_part=0.0)
+    assert isinstance(optimizer, keras.optimizers.Adagrad)
 
 
 def test_the_same_weights_as_the_formula():
