@@ -51,7 +51,12 @@ def line_of(made: object, error: BaseException) -> str:
 def named(made: object) -> str:
     """Its code, in words: with the file, unless it is a library's."""
     file = _file(made)
-    return f"its code in {file}" if file and not file.startswith(_OTHERS) else "its code"
+    return f"its code in {file}" if file and not is_of_others(file) else "its code"
+
+
+def is_of_others(file: str) -> bool:
+    """Whether a file of Python is Penstock's or a library's."""
+    return file.startswith(_OTHERS)
 
 
 def _file(made: object) -> str:
@@ -66,9 +71,20 @@ def frame_below(folder: pathlib.Path, error: BaseException) -> traceback.FrameSu
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if pathlib.Path(each.filename).is_relative_to(folder)]
-    return next((each for each in reversed(own) if not each.filename.startswith(_OTHERS)), None)
+    return next((each for each in reversed(own) if not is_of_others(each.filename)), None)
 
 
 def one_line(error: BaseException) -> str:
     """The error's message in one line, without escapes and without TensorFlow's names of operations."""
-    return _OF_TENSORFLOW.sub("", " ".join(_ESCAPES.sub("", str(error)).split()))
+    return _OF_TENSORFLOW.sub("", plain(message_of(error)))
+
+
+def message_of(error: BaseException) -> str:
+    """The error's text; that of a KeyError of several lines without the quotes and escapes around it."""
+    is_quoted = isinstance(error, KeyError) and "\n" in str(error.args[0] if error.args else "")
+    return str(error.args[0] if is_quoted else error)
+
+
+def plain(text: str) -> str:
+    """The text in one line, without escapes."""
+    return " ".join(_ESCAPES.sub("", text).split())

@@ -3,9 +3,7 @@
 import contextlib
 import dataclasses
 import fnmatch
-import pathlib
 import re
-import sysconfig
 import traceback
 import types
 import warnings
@@ -17,6 +15,7 @@ import tensorflow as tf
 
 from models.registry import MODELS
 from pipeline.base.errors import InputError
+from pipeline.base.own_code import is_of_others, message_of, plain
 from pipeline.data.dataset.statistics import NumericSummary, SplitStatistics
 from pipeline.data.preprocessing.preprocess import LabelScale, ModelInputs, Preprocess, label_scale
 from pipeline.data.schema.feature_types import Label
@@ -226,7 +225,6 @@ def _error(
 # --- Errors of a model's own code: what Keras and TensorFlow say about it, in one line.
 
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # Keras prints parts of its messages in bold
 _PLACES, _NODE = re.compile(r'File "([^"]+)", line (\d+)'), re.compile(r"Detected at node (\S+)")
 _PRECISIONS = re.compile(r"b?float16")
 _RECEIVED = re.compile(r"^([^;]*?)received .*?; expected ")
@@ -234,7 +232,6 @@ _RECEIVED = re.compile(r"^([^;]*?)received .*?; expected ")
 _AROUND = re.compile(
     r"Could not automatically infer the output .*? Error encountered: | Arguments received by .*$"
 )
-_OTHERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(pathlib.Path(__file__).parents[2]))
 
 
 @contextlib.contextmanager
@@ -300,20 +297,13 @@ def _graph_error(code: Code, error: BaseException) -> InputError | None:
     node = _NODE.search(text)
     if node is None:
         return None
-    said = _line(_PLACES.split(text)[-1].partition("\n\n")[2].partition("[[")[0] or text)
+    said = plain(_PLACES.split(text)[-1].partition("\n\n")[2].partition("[[")[0] or text)
     file, line = places[-1]
     return _failed(code, f", operation '{node[1]}'", error, said, file=file, line=int(line))
 
 
 def _said(error: BaseException) -> str:
-    """The message in one line; Keras's lines in a KeyError would come with quotes and escapes."""
-    is_quoted = isinstance(error, KeyError) and "\n" in str(error.args[0] if error.args else "")
-    text = error.args[0] if is_quoted else error
-    return _AROUND.sub("", _line(str(text))).rstrip(".")
-
-
-def _line(text: str) -> str:
-    return " ".join(_ESCAPES.sub("", text).split())
+    return _AROUND.sub("", plain(message_of(error))).rstrip(".")
 
 
 def _failed(code: Code, where: str, error: BaseException, said: str, *, file: str, line: int) -> InputError:
@@ -336,9 +326,7 @@ def _failed(code: Code, where: str, error: BaseException, said: str, *, file: st
 def _is_of_model(frame: types.FrameType, code: Code) -> bool:
     """Returns whether the code is the model's, or belongs to a layer that is not from a library."""
     file = frame.f_code.co_filename
-    return code.owns(file) or (
-        isinstance(frame.f_locals.get("self"), keras.Layer) and not file.startswith(_OTHERS)
-    )
+    return code.owns(file) or (isinstance(frame.f_locals.get("self"), keras.Layer) and not is_of_others(file))
 
 
 # --- Variables of a model, chosen by patterns of their names.
