@@ -66,7 +66,7 @@ _STATEFUL = re.compile(
 def unsaved_draws(graph: tf.Graph) -> list[str]:
     """The names of operations in a graph that draw random numbers whose state no checkpoint can hold."""
     definition = graph.as_graph_def()
-    # One by one: to hold all of a deep model's costs seconds of garbage collection.
+    # One by one: none needs to be held.
     nodes = itertools.chain(definition.node, *(each.node_def for each in definition.library.function))
     return [node.name for node in nodes if _STATEFUL.fullmatch(node.op)]
 
