@@ -33,6 +33,7 @@ import os
 import pathlib
 from collections.abc import Sequence
 
+import psutil
 from absl import flags
 
 from pipeline.base import files
@@ -136,7 +137,6 @@ def main(argv: Sequence[str]) -> int:
     if any(each.accelerator.is_tpu for each in targets):
         compiler.require_installed()
     replicas = strategy.create("mirrored", logical_devices=_REPLICAS)  # first: it splits the processor
-    rehearsal = stages.rehearse(experiment, dataset, replicas) if _REHEARSE.value else None
     certificate = None
     if _FEED.value:
         certificate, _ = feed.certify(
@@ -148,6 +148,15 @@ def main(argv: Sequence[str]) -> int:
         precision = Precision(policy=policy, reason="asked for")
         return lowering.weigh(experiment, dataset, precision=precision, replicas=replicas)
 
+    rehearsal = None
+    if _REHEARSE.value:
+        rehearsal = stages.rehearse(
+            experiment,
+            dataset,
+            replicas,
+            weighed=weighed(_policy(targets[0])),
+            free_bytes=psutil.virtual_memory().available,
+        )
     found = []
     for each, batch in batches:
         policy = _policy(each)

@@ -32,8 +32,10 @@ import numpy as np
 from pipeline.base import files
 from pipeline.base.errors import InputError
 
-FITS, TOO_LARGE, FAILED, TIMED_OUT, ENDED = "fits", "too large", "failed", "timed out", "ended"
-_PACKAGES = ("jax", "libtpu")
+FITS, TOO_LARGE, FAILED, TIMED_OUT = "fits", "too large", "failed", "timed out"
+ENDED = "the compiler's process ended"
+_PACKAGES = ("jax", "libtpu")  # their versions decide an answer
+_NEEDED = ("jax", "jaxlib", "libtpu")
 _ANSWERS = 4  # form of what is kept in a cache
 # libtpu looks for the machine that it runs on; these tell it that there is none.
 _ENVIRONMENT = {
@@ -44,6 +46,8 @@ _ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
 }
+# Its threads have stacks of 1 MB, which overflow for some convolutions on a tpu7x (DeiT-Ti, MiT-B0).
+_STACK = f"--fibers_default_thread_stack_size={32 << 20}"
 # "Used 20.5G of 15.75G hbm", and "HLO temporaries (17.90G) exceeds available HBM (15.75G)"
 _MEMORY = re.compile(
     r"(?:Used |\()([\d.]+)([KMGT]?)\)?(?: of | exceeds available HBM \()([\d.]+)([KMGT]?)", re.IGNORECASE
@@ -83,11 +87,11 @@ class Compiled:
 
 def require_installed() -> None:
     """Raises InputError where the compiler's packages are missing."""
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
             "--target of a TPU",
-            received=f"a Python environment without {' and '.join(missing)}",
+            received=f"a Python environment without {', '.join(missing)}",
             expected="the optional packages that hold the compiler",
             action="Install them: pip install -r requirements/preflight.txt, or 'penstock[preflight]'.",
         )
@@ -140,17 +144,29 @@ def _ordered(program: bytes) -> bytes:
 
 def _in_process(file: pathlib.Path, topology: str, replicas: int, *, timeout_s: float) -> Compiled:
     command = [sys.executable, "-m", __name__, str(file), topology, str(replicas)]
-    environment = {**os.environ, **_ENVIRONMENT}
+    own = f"{os.environ.get('LIBTPU_INIT_ARGS', '')} {_STACK}".strip()
+    environment = {**os.environ, **_ENVIRONMENT, "LIBTPU_INIT_ARGS": own}
     try:
         ended = subprocess.run(command, env=environment, capture_output=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         return Compiled(verdict=TIMED_OUT, message=f"no answer within {timeout_s:g} s", seconds=timeout_s)
     lines = ended.stdout.decode(errors="replace").strip().splitlines()
     if ended.returncode or not lines:
-        said = ended.stderr.decode(errors="replace").strip().splitlines()
         reason = f"exit code {ended.returncode}" if ended.returncode >= 0 else f"signal {-ended.returncode}"
-        return Compiled(verdict=ENDED, message=f"{reason}: {said[-1] if said else 'it said nothing'}")
+        said = _last_words(ended.stderr.decode(errors="replace"))
+        return Compiled(verdict=ENDED, message=f"{reason}: {said}")
     return Compiled(**json.loads(lines[-1]))
+
+
+_CAUSE = re.compile(r"\*\*\* SIG|Check fail|^F\d{4} |Error: ")
+_PREFIX = re.compile(r"^[IWEF]\d{4} \S+ +\d+ \S+\] ")
+
+
+def _last_words(said: str) -> str:
+    """The line that names the cause of a process's end, or else its last one."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    causes = [line for line in lines if _CAUSE.search(line)]
+    return _PREFIX.sub("", (causes or lines or ["it said nothing"])[-1]).strip()
 
 
 # --- In the process of the compiler: jaxlib's own modules, which have no public interface for this.

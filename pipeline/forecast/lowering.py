@@ -74,7 +74,10 @@ class Weighed:
         """The size of all outputs of the forward pass for the examples that are in memory at once: an upper
         bound of what the backward pass keeps of them.
         """
-        return self.at_once(batch) * sum(each.outputs for each in self.layers)
+        return self.layer_outputs(self.at_once(batch))
+
+    def layer_outputs(self, examples: int) -> int:
+        return examples * sum(each.outputs for each in self.layers)
 
     def at_once(self, batch: int) -> int:
         """How many examples of a batch are in memory at once."""

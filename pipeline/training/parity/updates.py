@@ -5,7 +5,7 @@ optimizer. The step must give the same result on one device, on several replicas
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import numpy as np
@@ -160,6 +160,16 @@ def step_changes(
     subject: Subject, batches: Sequence[Batch], *, strategy: tf.distribute.Strategy, micro_batches: int
 ) -> Changes:
     """Returns how much the training step changes each trainable variable."""
+    model, run = steps(subject, batches, strategy=strategy, micro_batches=micro_batches)
+    before = _copies(model)
+    run()
+    return _since(before, model)
+
+
+def steps(
+    subject: Subject, batches: Sequence[Batch], *, strategy: tf.distribute.Strategy, micro_batches: int
+) -> tuple[keras.Model, Callable[[], None]]:
+    """Returns a model with its first weights, and what takes a training step with it for each batch."""
     with strategy.scope():
         model = subject.model()
         adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
@@ -174,7 +184,6 @@ def step_changes(
         micro_batches=micro_batches,
         spread=subject.objective.unit(subject.learned.spread),
     )
-    before = _copies(model)
     whole = tf.nest.map_structure(lambda *each: tf.concat(each, axis=0), *batches)
 
     def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -183,8 +192,7 @@ def step_changes(
         return parts.with_options(dataset_options())
 
     loop = inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(of_host)))
-    loop(len(batches))
-    return _since(before, model)
+    return model, lambda: loop(len(batches))
 
 
 def differences(names: Sequence[str], found: Changes, exact: Plain) -> list[Difference]:

@@ -53,9 +53,24 @@ def test_a_compiler_that_hangs_or_dies_has_a_verdict_and_is_asked_again(tmp_path
     assert not (tmp_path / "cache").exists()
 
 
+def test_the_last_words_of_a_compiler_are_the_cause_and_not_what_follows_it():
+    said = """I1129 20:31:08.053576   12554 pjrt_api.cc:119] GetPjrtApi was found
+*** SIGSEGV STACK OVERFLOW received by PID 12554 (TID 12576) on cpu 1; stack trace: ***
+    @     0x7fb27da0cfd3       1888  FailureSignalHandler()
+E1129 20:31:19.258202   12576 process_state.cc:708] RAW: Raising signal 11 with default behavior
+"""
+    assert compiler._last_words(said).startswith("*** SIGSEGV STACK OVERFLOW received")
+    assert compiler._last_words("F1129 20:31:19.2 12576 hlo.cc:7] Check failed: no layout") == (
+        "Check failed: no layout"
+    )
+    assert compiler._last_words("\n") == "it said nothing"
+
+
 def test_missing_packages_are_named_with_what_brings_them(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"environment without jax and libtpu.*requirements/preflight\.txt"):
+    with pytest.raises(
+        InputError, match=r"without jax, jaxlib, libtpu.*requirements/preflight\.txt"
+    ):
         compiler.require_installed()
 
 

@@ -302,3 +302,29 @@ def test_a_gpu_without_room_is_said_with_what_takes_it(plain):
     assert found.used_bytes > found.available_bytes
     assert "may not fit" in found.stages[-1].verdict
     assert any("Always there: weights 27.9 GiB" in each.text for each in found.stages[-1].findings)
+
+
+@pytest.mark.parametrize(("rate", "is_good"), [(0.1, True), (3e38, False)])
+def test_two_steps_say_which_weight_is_no_number(tmp_path, rate, is_good):
+    dataset, config = write_small_dataset(tmp_path / "tiny"), small_config()
+    config.optimizer.learning_rate = rate
+    experiment = parsed(config)
+    weighed = lowering.weigh(experiment, dataset, precision=BFLOAT16)
+    found = stages.rehearse(
+        experiment, dataset, tf.distribute.get_strategy(), weighed=weighed, free_bytes=1 << 40
+    )
+    assert found.is_good == is_good, found
+    assert is_good or "is no finite number" in found.findings[0].text
+
+
+def test_two_steps_for_which_memory_is_missing_are_left_out_with_both_sizes(tmp_path):
+    dataset, experiment = write_small_dataset(tmp_path / "tiny"), parsed(small_config())
+    weighed = dataclasses.replace(
+        lowering.weigh(experiment, dataset, precision=BFLOAT16), weights=10**9, optimizer=2 * 10**9
+    )
+    assert stages.rehearsal_bytes(weighed) > 6e9
+    found = stages.rehearse(
+        experiment, dataset, tf.distribute.get_strategy(), weighed=weighed, free_bytes=4 << 30
+    )
+    assert (found.verdict, found.is_good) == ("left out: too little memory", None)
+    assert "5.6 GiB here, and 4.0 GiB are free" in found.findings[0].text
