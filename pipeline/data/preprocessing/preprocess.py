@@ -58,14 +58,14 @@ class NumericInput:
 class CategoryInput:
     """`transform`: the features, each [batch] → ids, int32 or int64, each below its column's cardinality.
 
-    The ids are [batch, len(cardinalities)]; with one feature they may be [batch]. `are_bins` says that they
-    are bins of numbers, which a model has as numbers, too.
+    The ids are [batch, len(cardinalities)]; with one feature they may be [batch]. `are_bins` says which of
+    them are bins of a number that a model has as a number, too, which says as much of it.
     """
 
     features: tuple[str, ...]
     transform: Transform
     cardinalities: tuple[int, ...]
-    are_bins: bool = False
+    are_bins: tuple[bool, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,12 @@ def _numeric(features: Sequence[Numeric], statistics: SplitStatistics) -> Inputs
             *([marks] if marked else []),
         ),
         categories=(
-            CategoryInput(features=names, transform=bins, cardinalities=cardinalities, are_bins=True),
+            CategoryInput(
+                features=names,
+                transform=bins,
+                cardinalities=cardinalities,
+                are_bins=tuple(not numbers.has_main_value(statistics.features[name]) for name in names),
+            ),
         ),
     )
 
@@ -261,7 +266,8 @@ class ModelInputs:
     the sequences whose ids are the label's classes: 1 is another value, 2 the first class. `columns` says
     which columns of `numeric` and `categories` belong to which feature. `boundaries` has the quantiles of
     each column of `numeric`, ascending, and none where they are not known; `bin_columns` are those of
-    `categories` that are bins of numbers. `parts` has the sequences in which ids of several kinds stand side
+    `categories` that are bins of numbers; but where one value has most rows, its bins say more than the
+    number, and are not among them. `parts` has the sequences in which ids of several kinds stand side
     by side: how many columns each kind has, in their order.
     """
 
@@ -316,7 +322,9 @@ class Preprocess(tf.Module):
                 name for part in categories for name in _names(part.features, len(part.cardinalities))
             ],
         }
-        are_bins = [part.are_bins for part in categories for _ in part.cardinalities]
+        are_bins = [
+            each for part in categories for each in part.are_bins or [False] * len(part.cardinalities)
+        ]
         self.image = next((inputs.image for inputs in kinds if inputs.image), None)
         self._image_shape = self.image and _image_shape(self.image, image_size)
         self.inputs = ModelInputs(

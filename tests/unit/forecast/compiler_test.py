@@ -68,9 +68,7 @@ E1129 20:31:19.258202   12576 process_state.cc:708] RAW: Raising signal 11 with 
 
 def test_missing_packages_are_named_with_what_brings_them(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(
-        InputError, match=r"without jax, jaxlib, libtpu.*requirements/preflight\.txt"
-    ):
+    with pytest.raises(InputError, match=r"without jax, jaxlib, libtpu.*requirements/preflight\.txt"):
         compiler.require_installed()
 
 

@@ -276,6 +276,17 @@ def test_a_model_may_know_the_quantiles_of_numbers_and_which_ids_are_their_bins(
     assert inputs.cardinalities[0] == 3  # of the colour, whose ids are no bins
 
 
+def test_bins_of_a_number_that_is_mostly_one_value_are_categories_like_others():
+    rng = np.random.default_rng(0)
+    gains = np.where(rng.random(400) < 0.9, 0.0, rng.choice([7298.0, 7688.0, 15024.0], 400))
+    rows = [
+        {"age": float(age), "gain": float(gain)}
+        for age, gain in zip(rng.normal(size=400), gains, strict=True)
+    ]
+    schema = Schema(name="all", features=(Numeric(name="age"), Numeric(name="gain")))
+    assert Preprocess(schema, describe(schema, rows)).inputs.bin_columns == (0,)
+
+
 def test_images_of_the_right_size_keep_their_pixels_and_others_are_resized():
     pixels = np.random.default_rng(0).integers(0, 256, (6, 5, 3), np.uint8)
     larger = np.full((12, 10, 3), 77, np.uint8)
