@@ -99,7 +99,7 @@ def clipped(
 def _rule(optimizer: keras.optimizers.Optimizer) -> _Rule | None:
     if hasattr(optimizer, "update_rows"):
         return lambda own, *args: own.update_rows(*args)
-    return {keras.optimizers.SGD: _sgd, keras.optimizers.Adagrad: _adagrad}.get(type(optimizer))
+    return {keras.optimizers.SGD: _sgd, keras.optimizers.Adagrad: adagrad}.get(type(optimizer))
 
 
 def _sgd(
@@ -110,7 +110,7 @@ def _sgd(
     subtract(variable, gradient.indices, rate * gradient.values)
 
 
-def _adagrad(
+def adagrad(
     optimizer: keras.optimizers.Adagrad, gradient: tf.IndexedSlices, variable: tf.Variable, rate: object
 ) -> None:
     """a += g²;  w −= rate × g / √(a + ε)   (Duchi et al. 2011, with Keras's epsilon)."""

@@ -201,7 +201,7 @@ _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.
     "sgd": lambda args, rate: keras.optimizers.SGD(
         rate, momentum=args.momentum, weight_decay=args.weight_decay or None
     ),
-    "adagrad": lambda args, rate: keras.optimizers.Adagrad(rate, weight_decay=args.weight_decay or None),
+    "adagrad": lambda args, rate: Adagrad(rate, weight_decay=args.weight_decay or None),
     # Momentum as published; sgd's 0.9 is the config's default.
     "muon": lambda args, rate: Muon(rate, weight_decay=args.weight_decay or None, adam_beta_2=0.95),
 }
@@ -500,6 +500,24 @@ class Adam(_Fused, keras.optimizers.Adam):
 
 class AdamW(_Fused, keras.optimizers.AdamW):
     """`keras.optimizers.AdamW`, one kernel a variable after its decay."""
+
+
+class Adagrad(keras.optimizers.Adagrad):
+    """`keras.optimizers.Adagrad`, whose sums of squares begin without another copy of each variable.
+
+    Keras (3.15) multiplies ones by a number, and TensorFlow keeps the memory of both.
+    """
+
+    def add_optimizer_variables(
+        self, trainable_variables: Sequence[keras.Variable], name: str, initializer: object = "zeros"
+    ) -> list[keras.Variable]:
+        begin = self.initial_accumulator_value
+        return super().add_optimizer_variables(
+            trainable_variables, name, lambda shape, dtype: tf.fill(shape, tf.cast(begin, dtype))
+        )
+
+    def update_rows(self, gradient: tf.IndexedSlices, variable: tf.Variable, rate: object) -> None:
+        rows.adagrad(self, gradient, variable, rate)
 
 
 # --- Muon for matrices, AdamW for everything else.

@@ -22,6 +22,7 @@ from tests.shared import two_cpus  # noqa: F401 - before TensorFlow's devices ar
 from tests.shared.parsed import parsed
 
 FLOAT32 = Precision(policy="float32", reason="")
+CONSTANT = {"schedule": "constant", "learning_rate": 0.5, "warmup_steps": 0, "warmup_part": 0.0}
 
 
 def build(
@@ -48,6 +49,23 @@ def rates(made: keras.optimizers.Optimizer, *steps: int) -> list[float]:
 )
 def test_names(name, kind):
     assert isinstance(build(name=name), kind)
+
+
+def test_adagrad_is_that_of_keras():
+    names, after = [], []
+    for make in (
+        lambda given: build(name="adagrad", **CONSTANT, variables=(given,)),
+        lambda given: keras.optimizers.Adagrad(0.5, weight_decay=1e-4),
+    ):
+        weight = keras.Variable(np.arange(6, dtype="float32").reshape(3, 2), name="kernel")
+        made = make(weight)
+        for _ in range(2):
+            made.apply([keras.ops.ones((3, 2))], [weight])
+        names.append([each.name for each in made._accumulators])
+        after.append([np.asarray(each) for each in (weight, *made._accumulators)])
+    assert names == [["kernel_accumulator"]] * 2
+    for ours, theirs in zip(*after, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_cosine_warms_up_and_ends_at_zero():
