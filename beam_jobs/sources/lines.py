@@ -3,6 +3,7 @@
 import codecs
 import dataclasses
 import itertools
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from beam_jobs.sources.source import Input, InputSplit
 from pipeline.base.errors import InputError
 from pipeline.data.origins.files import LINE_FEED
 
+_CARRIAGE_RETURN = b"\r"
 _READ_BYTES = 1 << 20  # 1 MiB
 _ROW_BYTES = 128 << 20  # 128 MiB: a worker holds a row several times
 
@@ -71,10 +73,23 @@ class NumberedLines:
         self._input_split = input_split
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        for line in read(self._input_split):
+        found = read(self._input_split)
+        begun = list(itertools.islice(found, 2))
+        if not self._input_split.start and len(begun) == 1 and _CARRIAGE_RETURN in begun[0]:
+            raise _of_old_line_ends(self._input_split.paths[0], begun[0])
+        for line in itertools.chain(begun, found):
             self.count += 1
             if line.strip():
                 yield self.count, line
+
+
+def _of_old_line_ends(path: str, line: bytes) -> InputError:
+    return InputError(
+        f"input {path}",
+        received=f"{line.count(_CARRIAGE_RETURN) + 1:,} lines that end in a carriage return alone",
+        expected="a newline after each line",
+        action=f"Convert them first: tr '\\r' '\\n' < {shlex.quote(path)} > FILE",
+    )
 
 
 def blocks(input_split: InputSplit) -> Iterator[bytes]:

@@ -116,3 +116,13 @@ def test_a_long_document_gives_the_rows_that_it_gives_as_a_whole(tmp_path: pathl
 
 def rows_of(source: TokenRows, path: pathlib.Path) -> list:
     return [(raw.columns, raw.groups) for raw in raw_rows.read(source, path)]
+
+
+@pytest.mark.parametrize("unit", ["line", "paragraph"])
+def test_a_file_whose_lines_end_in_carriage_returns_alone_is_refused(tmp_path: pathlib.Path, unit: str):
+    path = tmp_path / "old.txt"
+    path.write_bytes(b"one\rtwo\rthree\r")
+    with pytest.raises(InputError, match=r"3 lines that end in a carriage return alone.*tr '.r' '.n' <"):
+        texts(TextFiles(unit=unit), path)
+    path.write_bytes(b"10%\r20%\rdone\n\nnext\n")  # a line that a terminal wrote over
+    assert texts(TextFiles(unit=unit), path) == [b"10%\r20%\rdone", b"next"]
