@@ -1,15 +1,23 @@
 r"""What a training step costs beside `model.fit` and torch, on the same model and batches; in CPU time.
 
-  make peers                                   # torch's environment; without it, torch is left out
+  make peers                                   # torch's environment; without it, torch is left out; or
+                                               # --torch_packages=FOLDER, with torch for this Python
   python -m benchmarks.train [--rounds=5] [--loops=10] [--workloads=wide_deep,resnet] [--json=FILE]
+  python -m benchmarks.train --workloads=tabular,resnet18,transformer --rounds=3
   python -m benchmarks.train --clock=wall      # on a GPU or TPU, if there is one: wall time, and no targets
 
-All train in float32, on one device: ours and `fit` in one process, torch in its own, from batches that lie in
-memory. So torch is also compared with ours on a constant batch, without a target. Rounds are interleaved, so
-that a change of the machine's load meets all. Figures are medians of the whole process's CPU time. The exit
-code is 1 where a target is missed.
+All train in float32, on one device, without XLA: ours and `fit` in one process, torch in its own, from
+batches that lie in memory. So torch is also compared with ours on a constant batch of `wide_deep`, without a
+target. Rounds are interleaved, so that a change of the machine's load meets all. Figures are medians of the
+whole process's CPU time. The exit code is 1 where a target is missed.
 
-Hardware: Linux, any; best with nothing else running. Duration: on 2 cores 5 minutes for 5 rounds.
+`wide_deep` and `resnet` are small. The others are as large as what users train: `tabular` is the network that
+the rules choose for a large table, with its averages of the weights; `resnet18` is the published one for
+ImageNet, on pictures of 32 x 32; and `transformer` that of the config, on packed bytes. Its optimizer here is
+AdamW alone, because torch and Keras have no Muon of the same steps.
+
+Hardware: Linux, any; best with nothing else running. Duration: on 2 cores 5 minutes for 5 rounds of the two
+small ones; 3 rounds of the others take 3 CPU minutes.
 """
 
 import dataclasses
@@ -29,9 +37,11 @@ from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "How often each is measured.", 1)
 _LOOPS = flags.DEFINE_integer(
-    "loops", 10, "A measurement has 32 times this number of steps; of resnet a fifth of that.", 5
+    "loops", 10, "A measurement has 32 times this number of steps; of larger networks fewer.", 5
 )
-_WORKLOADS = flags.DEFINE_list("workloads", ["wide_deep", "resnet"], "What to train.")
+_WORKLOADS = flags.DEFINE_list(
+    "workloads", ["wide_deep", "resnet"], "What to train: also tabular, resnet18, transformer."
+)
 _CLOCK = flags.DEFINE_enum(
     "clock",
     "cpu",
@@ -40,6 +50,9 @@ _CLOCK = flags.DEFINE_enum(
 )
 _STRATEGY = flags.DEFINE_enum("strategy", "one_device", ["one_device", "tpu"], "Where --clock=wall trains.")
 _PEERS = flags.DEFINE_string("peers", "build/peers", "Virtual environment of requirements/peers.txt.")
+_TORCH_PACKAGES = flags.DEFINE_string(
+    "torch_packages", "", "Folder with torch for this Python (pip install --target), in place of --peers."
+)
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
 
 
@@ -65,7 +78,11 @@ def _measured(chosen: Sequence[Case], folder: pathlib.Path) -> dict[Case, float]
     constant = {name: made[name].constant() for name in {case.workload for case in chosen if case.constant}}
     trains = {
         case: torch_loop(
-            made[case.workload], python=_torch(), folder=folder / f"torch_{case.workload}", clock=_CLOCK.value
+            made[case.workload],
+            python=_torch(),
+            packages=_TORCH_PACKAGES.value,
+            folder=folder / f"torch_{case.workload}",
+            clock=_CLOCK.value,
         )
         if case.subject == TORCH
         else SUBJECTS[case.subject](
@@ -78,8 +95,9 @@ def _measured(chosen: Sequence[Case], folder: pathlib.Path) -> dict[Case, float]
     rounds: dict[Case, list[float]] = {case: [] for case in chosen}
     for number in range(-1, _ROUNDS.value):  # the first one traces, and is left out
         for case in chosen if number % 2 else reversed(chosen):
-            steps = LONGEST * (_LOOPS.value // (5 if case.workload == "resnet" else 1))
-            cost = trains[case](steps) / made[case.workload].global_batch
+            workload = made[case.workload]
+            steps = max(case.steps_per_loop, LONGEST * _LOOPS.value // workload.weight)
+            cost = trains[case](steps) / workload.global_batch
             if number >= 0:
                 rounds[case].append(cost)
                 print(f"round {number + 1}: {case}: {1e6 * cost:.2f}", file=sys.stderr, flush=True)
@@ -87,6 +105,9 @@ def _measured(chosen: Sequence[Case], folder: pathlib.Path) -> dict[Case, float]
 
 
 def _torch() -> pathlib.Path:
+    """The Python that runs torch."""
+    if _TORCH_PACKAGES.value:
+        return pathlib.Path(sys.executable)
     return pathlib.Path(_PEERS.value).absolute() / "bin" / "python"
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from benchmarks.peers.torch_models import MODELS, Inputs
 
@@ -51,18 +52,20 @@ def _batches(path: pathlib.Path, device: str) -> Sequence[Batch]:
 
 def _trainer(model: torch.nn.Module, batches: Sequence[Batch], options: dict) -> Callable[[int], None]:
     """The usual loop: loss and accuracy are summed on the way and read at the end."""
-    # Scales, offsets and biases are not decayed.
-    matrices = [each for each in model.parameters() if each.ndim > 1]
-    vectors = [each for each in model.parameters() if each.ndim <= 1]
+    decayed = [each for name, each in model.named_parameters() if _is_decayed(name, each)]
+    others = [each for name, each in model.named_parameters() if not _is_decayed(name, each)]
     optimizer = torch.optim.AdamW(
-        [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}],
+        [{"params": decayed}, {"params": others, "weight_decay": 0.0}],
         lr=options["learning_rate"],
         eps=1e-7,
         weight_decay=options["weight_decay"],
         fused=True,
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options["total_steps"])
-    loss_of = _binary if options["model"] == "wide_deep" else _multiclass
+    averages = (
+        AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(options["ema"])) if options["ema"] else None
+    )
+    loss_of = _LOSSES.get(options["model"], _multiclass)
     done = 0
 
     def train(steps: int) -> None:
@@ -77,11 +80,18 @@ def _trainer(model: torch.nn.Module, batches: Sequence[Batch], options: dict) ->
                 torch.nn.utils.clip_grad_norm_(model.parameters(), options["clip_norm"])
             optimizer.step()
             schedule.step()
+            if averages:
+                averages.update_parameters(model)
             sums += torch.stack([loss.detach(), hits])
             done += 1
         sums.tolist()
 
     return train
+
+
+def _is_decayed(name: str, parameter: torch.Tensor) -> bool:
+    """Scales, offsets and biases are not decayed."""
+    return parameter.ndim > 1 and not name.endswith(("gamma", "bias"))
 
 
 def _binary(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,6 +101,22 @@ def _binary(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, t
 
 def _multiclass(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return functional.cross_entropy(logits, labels.to(torch.int64)), (logits.argmax(1) == labels).sum()
+
+
+def _members(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    own = logits[:, :, 0]  # (batch, members)
+    alike = labels.to(torch.float32)[:, None].expand_as(own)
+    loss = functional.binary_cross_entropy_with_logits(own, alike)
+    return loss, ((own.detach().mean(1) > 0) == (labels == 1)).sum()
+
+
+def _next_token(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    wanted = functional.pad(labels[:, 1:], (0, 1), value=-1).flatten().to(torch.int64)
+    flat = logits.flatten(0, 1)
+    return functional.cross_entropy(flat, wanted, ignore_index=-1), (flat.argmax(1) == wanted).sum()
+
+
+_LOSSES = {"wide_deep": _binary, "tabular": _members, "transformer": _next_token}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from benchmarks.training.workloads import Workload
 from pipeline.training.engine.batches import timed
-from pipeline.training.engine.step import inner_loop, train_step
+from pipeline.training.engine.step import build_averages, inner_loop, train_step
 from pipeline.training.loop.clock import Cadence, StepTimes
 from pipeline.training.loop.outer import Session
 
@@ -37,7 +37,14 @@ def ours(workload: Workload, *, steps_per_loop: int, place: Place | None = None)
     strategy, clock = place.strategy, place.clock
     with strategy.scope():
         model = workload.model()
-    step = train_step(model, model.optimizer, task=workload.task, global_batch=workload.global_batch)
+        averages = build_averages(workload.ema, model)
+    step = train_step(
+        model,
+        model.optimizer,
+        task=workload.task,
+        global_batch=workload.global_batch,
+        averages=averages,
+    )
     replicas = strategy.num_replicas_in_sync
     own = workload.batches.rebatch(workload.global_batch // replicas) if replicas > 1 else workload.batches
     batches, making = timed(strategy, lambda context: own)
@@ -76,7 +83,7 @@ def fit(workload: Workload, *, steps_per_loop: int, place: Place | None = None) 
         model.compile(
             optimizer=workload.optimizer(),
             loss=workload.loss,
-            metrics=[type(workload.accuracy).from_config(workload.accuracy.get_config())],
+            metrics=[workload.accuracy()],
             steps_per_execution=steps_per_loop,
             jit_compile=is_tpu,
         )

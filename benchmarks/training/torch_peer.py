@@ -20,7 +20,12 @@ _TOLERANCE = 1e-3  # of logits, whose sizes are about 1
 
 
 def torch_loop(
-    workload: Workload, *, python: pathlib.Path, folder: pathlib.Path, clock: str = "cpu"
+    workload: Workload,
+    *,
+    python: pathlib.Path,
+    folder: pathlib.Path,
+    packages: str = "",
+    clock: str = "cpu",
 ) -> Callable[[int], float]:
     """Returns a function from a number of steps, which it runs, to the seconds of one.
 
@@ -28,11 +33,12 @@ def torch_loop(
       clock: `cpu`, the process's time on the processor; or `wall`, and on a GPU if torch finds one.
       python: of an environment with requirements/peers.txt.
       folder: where the model's weights and batches are written.
+      packages: a folder whose packages `python` has besides its own, such as torch.
 
     Raises:
       ValueError: the two models answer otherwise, so what they cost must not be compared.
     """
-    model = workload.model()
+    model = _without_zeros(workload.model())
     folder.mkdir()
     np.savez(
         folder / "weights.npz", **{str(n): np.asarray(v) for n, v in enumerate(model.trainable_variables)}
@@ -46,7 +52,7 @@ def torch_loop(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=_ROOT,
-        env=_ENVIRONMENT if clock == "wall" else {**_ENVIRONMENT, **_NO_GPU},
+        env={**_ENVIRONMENT, "PYTHONPATH": packages, **({} if clock == "wall" else _NO_GPU)},
         text=True,
     )
     _require_same(model, pairs[0][0], np.asarray(json.loads(_answer(process))))
@@ -57,6 +63,15 @@ def torch_loop(
         return float(_answer(process))
 
     return train
+
+
+def _without_zeros(model: keras.Model) -> keras.Model:
+    """The model with small numbers for each variable that begins as 0, which would hide its part."""
+    draw = np.random.default_rng(0)
+    for each in model.trainable_variables:
+        if not np.any(np.asarray(each)):
+            each.assign(draw.normal(scale=0.1, size=each.shape))
+    return model
 
 
 def _answer(process: subprocess.Popen) -> str:
