@@ -1,5 +1,7 @@
 """Proposes the label of a table, classes or numbers; lists the columns that could be one."""
 
+import bisect
+import itertools
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -38,6 +40,7 @@ _FEW_ROWS = 10  # up to this many rows, each class may have only one row
 _FAR_CLASS = 3  # a class is far from the others if its distance is so many times their range
 _LISTS = 1.2  # times as many different lists as classes in them: from here on, a label holds lists
 _NEARLY_ALL = 0.95  # where one number has this part of the rows, there is little to predict
+_FEW_FAR, _MOST_SQUARES = 0.02, 0.99  # part of the rows, and what they hold of all squared distances
 _CANDIDATES = 5
 _CANDIDATE_CLASSES = 100
 # Words that mean "yes" but that the alphabet would put before the word for "no", which would then be
@@ -330,6 +333,8 @@ def label_remarks(profile: ColumnProfile, label: Label, *, is_alone: bool = True
             f"'{label.name}': {profile.counts[usual]:,} of {profile.rows:,} rows have {usual}: there is "
             "little to predict, and an error of few rows decides its metrics."
         )
+    elif not label.classes and not label.is_ranking:
+        yield from _far_remarks(profile)
     if label.is_ranking:
         found = _relevance_of(profile.values, label.clean.aliases)
         zeros = sum(count for value, count in profile.values.items() if found[value] == 0)
@@ -350,6 +355,31 @@ def label_remarks(profile: ColumnProfile, label: Label, *, is_alone: bool = True
         yield f"{seen}, are taken as classes. To predict a number instead: --task=regression."
     else:
         yield f"{seen}, are predicted as a number. To predict classes instead: --task={CLASSIFICATION}."
+
+
+def _far_remarks(profile: ColumnProfile) -> Iterator[str]:
+    """Says that few numbers are so far from the others that a squared error sees them alone."""
+    ordered = sorted((float(value), rows) for value, rows in profile.values.items() if profile.numbers)
+    below = list(itertools.accumulate(rows for _, rows in ordered))
+    largest = max((abs(number) for number, _ in ordered), default=0.0)
+    if not largest:
+        return
+    median = ordered[bisect.bisect_left(below, below[-1] / 2)][0]
+    # In parts of the largest number: squares of the numbers themselves may be beyond float64.
+    squares = [(rows * (number / largest - median / largest) ** 2, number, rows) for number, rows in ordered]
+    total, held, few = sum(square for square, *_ in squares), 0.0, 0
+    for square, number, rows in sorted(squares, reverse=True):
+        held, few = held + square, few + rows
+        if few > _FEW_FAR * below[-1]:
+            return
+        if held > _MOST_SQUARES * total:
+            yield (
+                f"'{profile.name}': {few:,} of {below[-1]:,} rows, such as {number:g}, hold "
+                f"{held / total:.1%} of the squared distances from the median, {median:g}: a squared error "
+                "sees little else. If such numbers are wrong, leave their rows out of the data; if they are "
+                "right, predict a column of their logarithms."
+            )
+            return
 
 
 def _delimiter(profile: ColumnProfile) -> str:

@@ -145,11 +145,14 @@ def propose(
 def _other_lists(profile: ColumnProfile, label: str, items: Sequence[str]) -> str:
     """Says that lists beside the label of a retrieval hold other values than items."""
     known = {*items}
-    odd = next((value for value in profile.item_counts if value and value not in known), "")
+    others = {value: n for value, n in profile.item_counts.items() if value and value not in known}
+    total = sum(profile.item_counts.values()) + profile.item_others
+    share = (sum(others.values()) + profile.item_others) / max(1, total)
     return (
-        f"'{profile.name}': its values, such as {excerpt(odd)!r}, are mostly none of the items of '{label}', "
-        f"such as {excerpt(items[0])!r}. If they should be items, write both in one way: a model then learns "
-        "from which items came before."
+        f"'{profile.name}': {share:.1%} of its values, such as {excerpt(next(iter(others), ''))!r}, are none "
+        f"of the items of '{label}', such as {excerpt(items[0])!r}. If they should be items, write both in "
+        f"one way, or let its 'vocabulary' be the 'classes' of '{label}' (a value that is no item counts "
+        "as unknown): a model then learns from which items came before."
     )
 
 

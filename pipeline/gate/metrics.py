@@ -79,9 +79,13 @@ def _wrong_classes(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 
 
 def _in_spreads(labels: np.ndarray) -> np.ndarray:
-    """The standard deviations of the targets, [targets]; 1 where all labels are equal."""
-    spreads = labels.std(axis=0)
-    return np.where(spreads > 0, spreads, 1.0)
+    """The standard deviations of the targets, [targets].
+
+    Infinity where all labels are equal, so that errors there add 0, as in an evaluation: a unit of the file
+    would let such a target outweigh all others.
+    """
+    is_constant = (labels == labels[0]).all(axis=0)
+    return np.where(is_constant, np.inf, labels.std(axis=0))
 
 
 def _squared_errors_of_targets(labels: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from pipeline.base.errors import InputError, TryAgainError
 from pipeline.data.dataset.manifest import FILE_NAME as MANIFEST
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature_types import Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.retraining import children, records, spans
 from pipeline.retraining.records import Root
@@ -71,9 +72,26 @@ def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.d
         _check_unchanged(span)
         if error.received.startswith("--") and not error.received.startswith(_FLAGS_OF_ROWS):
             raise
+        _check_makes_tokens(conversion, refused=error.received)
         return records.write_result(path, _result(span, fingerprint, at=at, refused=error.received))
     _check_unchanged(span)
     return records.write_result(path, _result(span, fingerprint, at=at, dataset=directory))
+
+
+def _check_makes_tokens(conversion: Conversion, *, refused: str) -> None:
+    """Raises InputError where a span is refused because the config lacks the flags that make tokens of text:
+    every span would be.
+    """
+    tokens = [each for each in schema_lib.load(conversion.schema).of_type(Tokens) if each.tokenizer]
+    is_given = any(flag.startswith("--tokenizer") for flag in conversion.flags)
+    if tokens and not is_given and "--tokenizer=" in refused:
+        flags = (f"--tokenizer={tokens[0].tokenizer}", f"--sequence_length={tokens[0].length}")
+        raise InputError(
+            f"config.spans.convert={conversion.flags}",
+            received=f"no --tokenizer; {refused.partition('. ')[0]}",
+            expected="the flags that made the schema's tokens",
+            action=f"Set config.spans.convert = {(*conversion.flags, *flags)}.",
+        )
 
 
 def known_result(root: Root, name: str, fingerprint: str) -> dict | None:

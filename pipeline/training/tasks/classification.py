@@ -188,9 +188,11 @@ class SquaredErrors:
         self._values.append(predictions.reshape(len(labels)))
 
     def relative_loss(self) -> float:
-        """The mean squared error in units of the labels' variance; as it is where they do not vary."""
+        """The mean squared error in units of the labels' variance; 0 where they do not vary: such labels have
+        no unit, and one in those of the file would outweigh all other targets.
+        """
         mse, variance = self._moments()
-        return mse / variance if variance else mse
+        return mse / variance if variance else 0.0
 
     def _moments(self) -> tuple[float, float]:
         """The mean squared error, and the variance of the labels."""

@@ -209,6 +209,17 @@ def test_a_column_of_values_is_values():
     assert value(scored, "mean_squared_error") == pytest.approx(np.mean((VALUES - TRUTH) ** 2), rel=CLOSE)
 
 
+@pytest.mark.parametrize("name", [metric.name for metric in METRICS["multitarget"]])
+def test_a_target_of_one_value_adds_nothing(name):
+    labels = np.stack([TARGETS[:, 0], np.full(ROWS, 0.1)], axis=1)  # whose mean is rounded
+    predictions = np.stack([OF_TARGETS[:, 0], np.full(ROWS, 30.0)], axis=1)
+    alone, both = (
+        value(Scored(task="multitarget", labels=labels[:, :n], predictions={"challenger": made[:, :n]}), name)
+        for n, made in ((1, OF_TARGETS), (2, predictions))
+    )
+    assert both == pytest.approx(alone / 2, rel=CLOSE)
+
+
 def test_a_metric_of_another_task_is_named():
     with pytest.raises(InputError, match="task 'regression': received 'auc'; expected mean_squared_error, "):
         metric_of("regression", "auc")

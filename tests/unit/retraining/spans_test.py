@@ -3,12 +3,16 @@
 import datetime
 import hashlib
 import os
+import re
 import signal
 import time
 
 import pytest
 
 from pipeline.base.errors import InputError, TryAgainError
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature_types import Tokens
+from pipeline.data.schema.schema import Schema
 from pipeline.retraining import datasets, reconcile, records, spans
 from pipeline.retraining.records import Root
 from pipeline.retraining.spans import Digests
@@ -319,6 +323,17 @@ def test_what_is_no_fault_of_its_rows_says_nothing_about_a_span(converting, line
         converting(line, code)
     assert isinstance(raised.value, TryAgainError) == (kind is TryAgainError)
     assert not converting.path.exists()
+    (span,) = datasets.survey_spans(converting.root, converting.sources)
+    assert (span.unusable, span.result) == ("", None)
+
+
+def test_where_the_flags_of_tokens_are_missing_the_config_is_at_fault_and_no_span(converting):
+    tokens = Tokens(name="tokens", length=64, vocabulary_size=259, tokenizer="bytes")
+    schema_lib.save(Schema(name="texts", features=(tokens,)), converting.root.path / "schema.json")
+    line = "input a.txt: received column 'text'; expected tokens. Give the flags: --tokenizer=bytes."
+    flags = re.escape("Set config.spans.convert = ('--tokenizer=bytes', '--sequence_length=64').")
+    with pytest.raises(InputError, match=flags):
+        converting(line, 2)
     (span,) = datasets.survey_spans(converting.root, converting.sources)
     assert (span.unusable, span.result) == ("", None)
 

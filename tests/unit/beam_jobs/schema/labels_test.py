@@ -143,6 +143,20 @@ def test_labels_of_which_one_is_no_number_are_refused():
         propose_labels([profile(0.5, 1.5, 2.5), words])
 
 
+def test_few_numbers_far_from_the_others_are_told():
+    usual = {f"{number / 10}": 1 for number in range(296)}
+    column = ColumnProfile(
+        name="price", counts=usual | {"1e+06": 1, "1967000.0": 2, "-2e+06": 1}
+    )  # 4 of 300 rows
+    [far, _] = label_remarks(column, propose_label(column))
+    assert far.startswith("'price': 4 of 300 rows, such as 1e+06, hold 100.0% of the squared distances from")
+    assert "the median, 14.8: a squared error sees little else" in far
+    many = ColumnProfile(name="price", counts=usual | {"1967000.0": 12})  # what a model can learn of
+    assert len([*label_remarks(many, propose_label(many))]) == 1
+    skewed = ColumnProfile(name="price", counts={f"{1.05**number:.9g}": 1 for number in range(200)})
+    assert len([*label_remarks(skewed, propose_label(skewed))]) == 1
+
+
 def test_a_target_of_nearly_one_number_is_told():
     column = ColumnProfile(name="flag", counts={"1.0": 59, "1.001": 1})
     [remark] = label_remarks(column, propose_label(column, task="regression"))

@@ -1,6 +1,7 @@
 """What is proposed for a column, by example."""
 
 import csv
+import dataclasses
 import itertools
 import re
 import shlex
@@ -399,9 +400,18 @@ def test_lists_of_other_values_than_items_are_told():
     )
     table = [ColumnProfile(name="item", counts={"5.0": 6, "7.0": 7}), lists]
     review = " ".join(propose(table, name="s", label="item", task="retrieval").review)
-    assert "'last': its values, such as '5', are mostly none of the items of 'item', such as '5.0'." in review
+    assert (
+        "'last': 100.0% of its values, such as '5', are none of the items of 'item', such as '5.0'." in review
+    )
+    some = [
+        ColumnProfile(name="item", counts={"7": 6, "8": 7}),
+        dataclasses.replace(lists, item_counts={"5": 3, "7": 9}),
+    ]
+    review = " ".join(propose(some, name="s", label="item", task="retrieval").review)
+    assert "'last': 25.0% of its values, such as '5', are none of the items of 'item'" in review
+    assert "let its 'vocabulary' be the 'classes' of 'item'" in review
     alike = [ColumnProfile(name="item", counts={"5": 6, "7": 7}), lists]
-    assert "mostly none" not in " ".join(propose(alike, name="s", label="item", task="retrieval").review)
+    assert "are none of" not in " ".join(propose(alike, name="s", label="item", task="retrieval").review)
 
 
 def test_what_one_long_group_costs_is_told():

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
-from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.feature_types import Label, LabelGroup
 from pipeline.training.tasks.classification import Binary, Multiclass, Regression
 from pipeline.training.tasks.registry import EvaluationMetrics
 
@@ -147,3 +147,14 @@ def test_wrong_certainty_costs_a_finite_loss():
 
 def test_no_examples_give_no_numbers():
     assert EvaluationMetrics(BINARY).result() == {"task": "binary", "examples": 0, "classes": ["no", "yes"]}
+
+
+def test_a_target_of_one_value_adds_nothing_to_the_loss():
+    label = LabelGroup(name="price, rare", task="multitarget", parts=("price", "rare"))
+    labels = np.stack([np.arange(8.0), np.full(8, 1000.0)], axis=1)
+    metrics = EvaluationMetrics(label)
+    metrics.update(labels, labels + np.array([1.0, 30.0]))
+    found = metrics.result()
+    price = sklearn_metrics.r2_score(labels[:, 0], labels[:, 0] + 1)
+    assert (found["loss"], found["r2"]) == pytest.approx(((1 - price) / 2, price / 2))
+    assert found["rmse_rare"] == 30
