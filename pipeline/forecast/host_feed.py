@@ -35,11 +35,11 @@ def of_hosts(certificate: Certificate, target: Target, band: Band | None, *, bat
     wanted = (
         f"{formats.count(slow)} to {formats.count(fast)}" if is_bounded else f"up to {formats.count(fast)}"
     )
-    given = certificate.measured.examples_per_s
+    given, cores = certificate.measured.examples_per_s, formats.number(certificate.host.cores)
     here = _word(given >= MARGIN * fast, is_bounded and given < slow)
     limit = Finding(
         text=f"Steps want {wanted} examples/s; this host gives {formats.count(given)} "
-        f"({formats.number(certificate.host.cores)} cores): {here}.",
+        f"({cores} {'core' if cores == '1' else 'cores'}): {here}.",
         advice=""
         if here == "fed"
         else f"The limit is {certificate.limiting.name}; pipeline.feed_rate says what makes it faster.",

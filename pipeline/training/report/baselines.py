@@ -24,7 +24,7 @@ _SHOWN = {
 }
 _TRY = (
     "Try more steps (--config.train.epochs), a smaller --config.global_batch, another "
-    "--config.optimizer.learning_rate, and --config.train.keep_best=val_loss."
+    "--config.optimizer.learning_rate and, if no best checkpoint is kept, --config.train.keep_best=val_loss."
 )
 _ADVICE = {  # for the first of these that the network loses to
     "prior": f"The network has learned nothing that helps. {_TRY}",
