@@ -22,7 +22,9 @@ _FEW_IDS = 32  # a number of many values has more: 32 bins between quantiles, an
 # Adam moves all weights alike, so a linear part times 3 learns three times as fast as the parts
 # beside it: it has found what is linear before the others begin to overfit.
 _LINEAR_SCALE = 3.0
-_NARROWEST = 1e-6  # standard deviations: float32 cannot hold the parts of a narrower bin
+# Standard deviations, and steps of float32 at the boundary: it cannot hold the parts of a narrower bin. One
+# value a million times as far as all others leaves these a range of 1e-6 standard deviations.
+_NARROWEST, _FEWEST_STEPS = 1e-9, 16
 
 
 @keras.saving.register_keras_serializable("penstock")
@@ -79,7 +81,8 @@ class PiecewiseLinear(keras.layers.Layer):
 def _thinned(boundaries: Sequence[float], bins: int) -> tuple[float, ...]:
     """The boundaries, at most `bins` + 1 and both ends among them; those that nearly touch become one."""
     different = np.unique(np.asarray(boundaries, np.float32))
-    different = different[np.diff(different, prepend=-np.inf) > _NARROWEST]
+    least = np.maximum(_NARROWEST, _FEWEST_STEPS * np.spacing(np.abs(different)))
+    different = different[np.diff(different, prepend=-np.inf) > least]
     if len(different) > bins + 1:
         different = different[np.round(np.linspace(0, len(different) - 1, bins + 1)).astype(int)]
     return tuple(different.tolist()) if len(different) > 1 else ()

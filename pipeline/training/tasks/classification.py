@@ -195,10 +195,14 @@ class SquaredErrors:
         return mse / variance if variance else 0.0
 
     def _moments(self) -> tuple[float, float]:
-        """The mean squared error, and the variance of the labels."""
+        """The mean squared error, and the variance of the labels; exactly 0 where all that count are equal,
+        though their weighted mean is rounded.
+        """
         labels, values, weights = map(np.concatenate, (self._labels, self._values, self._weights))
-        mean = np.average(labels, weights=weights)
         mse = float(np.average((values - labels) ** 2, weights=weights))
+        if np.ptp(labels[weights > 0]) == 0:
+            return mse, 0.0
+        mean = np.average(labels, weights=weights)
         return mse, float(np.average((labels - mean) ** 2, weights=weights))
 
     def result(self) -> dict:

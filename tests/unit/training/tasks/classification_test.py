@@ -9,6 +9,7 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from pipeline.data.schema.feature_types import Label, LabelGroup
+from pipeline.training.tasks import classification
 from pipeline.training.tasks.classification import Binary, Multiclass, Regression
 from pipeline.training.tasks.registry import EvaluationMetrics
 
@@ -158,3 +159,10 @@ def test_a_target_of_one_value_adds_nothing_to_the_loss():
     price = sklearn_metrics.r2_score(labels[:, 0], labels[:, 0] + 1)
     assert (found["loss"], found["r2"]) == pytest.approx(((1 - price) / 2, price / 2))
     assert found["rmse_rare"] == 30
+
+
+def test_equal_labels_have_no_variance_though_their_weighted_mean_is_rounded():
+    weights = np.random.default_rng(0).random(777)
+    errors = classification.SquaredErrors()
+    errors.update(np.full(777, 19.99), np.full((777, 1), 20.99), weights)
+    assert errors.relative_loss() == errors.result()["r2"] == 0
