@@ -6,7 +6,7 @@ r"""Says before you rent: does this training step compile for an accelerator, do
 It has six stages, each with a verdict. The first error ends what depends on it:
 
 lint           padding of the tiles, int64 and text, tables that are updated whole, formats a chip lacks
-two steps      two real steps on two replicas of this machine's processor
+two steps      two real steps on two replicas of this machine's processor; left out where memory is short
 lowering       the step as a program; an operation that has none is named with its line
 compilation    by the TPU's own compiler, which needs no TPU: memory, operations, cycles by layer
 data-parallel  the same for all devices of a TPU slice at once, with the sums over them, and what time a model
