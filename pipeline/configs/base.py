@@ -73,6 +73,8 @@ def get_config() -> Config:
     config.train.class_weights = ()
     config.train.example_weights = ""  # a numeric feature that weighs the losses; the model does not get it
     config.train.frozen = ()  # variables that are not trained, such as ('conv2d*', 'stem/*')
+    # Layers that keep nothing of their insides for the backward pass, but compute it again: ('block_*',).
+    config.train.remat = ()
     config.train.jit_compile = False  # compile with XLA, as a TPU always does
 
     config.optimizer = {}

@@ -3,16 +3,17 @@
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.forecast.layers import Layer, Outputs, bytes_of, operations_of
 from pipeline.forecast.slice_strategy import SliceStrategy
 from pipeline.report.section import Finding
-from pipeline.training.engine import measures, step
+from pipeline.training.engine import measures, recomputation, step
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.experiment import optimizer as optimizer_lib
@@ -29,21 +30,15 @@ _ENGINE = "/pipeline/"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Layer:
-    """A layer: its weights, and what its operations put out for one example, in bytes."""
-
-    name: str
-    weights: int
-    outputs: int
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Weighed:
     """A model whose step can be lowered, with the sizes of what it keeps in memory, in bytes.
 
     Attributes:
       example: one example's inputs and targets.
       flops: what a training step computes for one example; None where it cannot be counted.
+      again: what is computed again for one example, and so not kept.
+      again_with: the pattern for `config.train.remat` that would keep least, and how much more it would not
+        keep for one example; empty and 0 where none helps.
       specs: a device's batch: names of inputs, then of targets, as `tf.TensorSpec`s of one example.
       replicas: devices among which a step is divided; each has a batch of its own.
     """
@@ -55,6 +50,8 @@ class Weighed:
     example: int
     flops: float | None
     layers: tuple[Layer, ...]
+    again: int
+    again_with: tuple[str, int]
     micro_batches: int
     specs: tuple[dict[str, tf.TensorSpec], object]
     replicas: int
@@ -68,13 +65,13 @@ class Weighed:
     @property
     def gradients(self) -> int:
         """One number for each weight that is trained."""
-        return _bytes(self.model.trainable_variables)
+        return bytes_of(self.model.trainable_variables)
 
     def activations(self, batch: int) -> int:
-        """The size of all outputs of the forward pass for the examples that are in memory at once: an upper
-        bound of what the backward pass keeps of them.
+        """The size of all outputs of the forward pass for the examples that are in memory at once, less what
+        is computed again: an upper bound of what the backward pass keeps of them.
         """
-        return self.layer_outputs(self.at_once(batch))
+        return self.layer_outputs(self.at_once(batch)) - self.again * self.at_once(batch)
 
     def layer_outputs(self, examples: int) -> int:
         return examples * sum(each.outputs for each in self.layers)
@@ -93,7 +90,7 @@ class Weighed:
             return self._run(*tf.nest.pack_sequence_as((inputs, targets), given))
 
         try:
-            operations = list(_operations(whole.get_concrete_function(*flat).graph))
+            operations = list(operations_of(whole.get_concrete_function(*flat).graph))
         except Exception as error:  # a model's own code may raise anything
             raise _not_lowered(error) from error
         _require_compilable(operations)
@@ -148,16 +145,22 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
         averages=averages,
         skips=experiment.train.on_bad_step == "skip",
         spread=subject.objective.unit(subject.learned.spread),
+        recomputing=recomputation.of(model, experiment.train.remat),
     )
+    outputs = Outputs(model)
+    again = outputs.not_kept(experiment.train.remat)
+    pattern, most = outputs.best_pattern()
     forward, rows = measures.forward_flops(model), subject.schema.group.length if subject.schema.group else 1
     return Weighed(
         model=model,
-        weights=_bytes(model.variables),
-        optimizer=_bytes(model.optimizer.variables),
-        averages=_bytes(averages.variables) if averages else 0,
+        weights=bytes_of(model.variables),
+        optimizer=bytes_of(model.optimizer.variables),
+        averages=bytes_of(averages.variables) if averages else 0,
         example=sum(math.prod(each.shape[1:]) * each.dtype.size for each in tf.nest.flatten(specs)),
         flops=None if forward is None else float(measures.TRAINING * forward * rows),
-        layers=tuple(dataclasses.replace(each, outputs=each.outputs * rows) for each in _layers(model)),
+        layers=tuple(dataclasses.replace(each, outputs=each.outputs * rows) for each in outputs.by_layer()),
+        again=again * rows,
+        again_with=(pattern, (most - again) * rows) if most > again else ("", 0),
         micro_batches=experiment.train.micro_batches,
         specs=specs,
         replicas=replicas,
@@ -174,74 +177,10 @@ def _of_batch(spec: tf.TensorSpec, batch: int) -> tf.TensorSpec:
     return tf.TensorSpec((batch, *spec.shape[1:]), spec.dtype)
 
 
-def _bytes(variables: Sequence[keras.Variable]) -> int:
-    return sum(math.prod(each.shape) * tf.as_dtype(each.dtype).size for each in variables)
-
-
-def _layers(model: keras.Model) -> list[Layer]:
-    """The innermost layers, those of one name as one, and what the model computes outside of them."""
-    weights: dict[str, int] = {}
-    for layer in model._flatten_layers(include_self=False):
-        own = [each for each in layer.weights if each.path.rpartition("/")[0].endswith(layer.name)]
-        weights[layer.name] = weights.get(layer.name, 0) + _bytes(own)
-    outputs: dict[str, int] = {}
-    for scope, size in _outputs(model):
-        name = layer_of(scope, weights)
-        outputs[name] = outputs.get(name, 0) + size
-    names = dict.fromkeys((*weights, *outputs))
-    found = [Layer(name=name, weights=weights.get(name, 0), outputs=outputs.get(name, 0)) for name in names]
-    return [each for each in found if each.weights or each.outputs]
-
-
-# Operations that hand on what is there already, or numbers that do not depend on the batch.
-_NO_OUTPUTS = (
-    "Cast",
-    "Const",
-    "ExpandDims",
-    "Identity",
-    "IdentityN",
-    "NoOp",
-    "Placeholder",
-    "ReadVariableOp",
-)
-_NO_OUTPUTS += ("Reshape", "Squeeze", "StatefulPartitionedCall", "PartitionedCall")
-
-
-def _outputs(model: keras.Model) -> Iterator[tuple[str, int]]:
-    """The name and the bytes of each output of the forward pass for one example."""
-    specs = [tf.TensorSpec((1, *each.shape[1:]), each.dtype) for each in model.inputs]
-    if any(None in spec.shape for spec in specs):
-        return
-    inputs = tf.nest.pack_sequence_as(model.input, specs)
-    graph = tf.function(lambda batch: model(batch, training=True), autograph=False)
-    for operation in _operations(graph.get_concrete_function(inputs).graph):
-        for each in operation.outputs if operation.type not in _NO_OUTPUTS else ():
-            if each.shape.is_fully_defined() and each.dtype.size:
-                yield operation.name, each.shape.num_elements() * each.dtype.size
-
-
-def layer_of(scope: str, names: Iterable[str]) -> str:
-    """The layer of a scope, or its first part: TensorFlow adds numbers to names, `dense_1` → `dense_1_2`."""
-    longest = sorted(names, key=len, reverse=True)
-    for part in reversed(scope.split("/")):
-        for name in longest:
-            if part == name or (part.startswith(f"{name}_") and part.removeprefix(f"{name}_").isdigit()):
-                return name
-    return scope.split("/")[0]
-
-
 # --- Operations of the graph that a compiler refuses late, or takes at a cost; each with the line it is from.
 
 
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
-
-
-def _operations(graph: tf.Graph) -> Iterator[tf.Operation]:
-    """All operations, those of called functions too."""
-    for operation in graph.get_operations():
-        yield operation
-        if operation.type in ("PartitionedCall", "StatefulPartitionedCall"):
-            yield from _operations(graph._get_function(operation.get_attr("f").name).graph)
 
 
 def _require_compilable(operations: Sequence[tf.Operation]) -> None:

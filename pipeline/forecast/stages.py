@@ -19,8 +19,9 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.forecast import compiler, links, lint
 from pipeline.forecast.compiler import FITS, TOO_LARGE, Compiled
+from pipeline.forecast.layers import layer_of
 from pipeline.forecast.links import Sums
-from pipeline.forecast.lowering import Weighed, layer_of
+from pipeline.forecast.lowering import Weighed
 from pipeline.forecast.target import Target
 from pipeline.report import formats
 from pipeline.report.section import Finding
@@ -34,6 +35,7 @@ _EXAMPLES = 16  # examples of a step: a processor would take long for the batch 
 _RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and libraries take the rest
 _LARGEST = 1 << 20  # examples of a device, in a search
 _SHORTEST = 1e-5  # seconds of products that say something of a GPU's step: starting one kernel takes as long
+_WORTHWHILE = 0.1  # of all outputs: what is less is not worth a recomputation
 _GRAIN = 8  # a search looks at multiples of it
 _FULL = 1.0 + 1e-9  # share of memory of what does not fit by a hair
 
@@ -360,6 +362,12 @@ def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
         yield Finding(text=f"The largest {what}: {named}.")
     if activations > sum(size for _, size in kept):
         advice = "A smaller --config.global_batch, or --config.train.micro_batches=2, halves the outputs."
+        pattern, less = weighed.again_with
+        if less * weighed.at_once(batch) > _WORTHWHILE * activations:
+            advice += (
+                f" --config.train.remat=\"('{pattern}',)\" computes insides of layers again, and keeps up to "
+                f"{formats.size(less * weighed.at_once(batch))} less."
+            )
     else:
         advice = "The weights themselves are large: sgd keeps no state, a narrower model fewer weights."
     yield Finding(text="What would fit:", advice=f"{advice} --find_max_batch searches the largest batch.")

@@ -84,6 +84,43 @@ def test_a_tpu_draws_its_random_numbers_itself(tmp_path):
     assert found[0.0].flops < found[0.5].flops < 1.1 * found[0.0].flops
 
 
+class Block(keras.layers.Layer):
+    """Keeps some numbers for each that it gives."""
+
+    def build(self, shape: tuple) -> None:
+        self.up = keras.layers.Dense(4 * WIDTH, activation="gelu", dtype=self.dtype_policy)
+        self.down = keras.layers.Dense(WIDTH, dtype=self.dtype_policy)
+        self.drop = keras.layers.Dropout(0.1, dtype=self.dtype_policy)
+        self.up.build((None, WIDTH))
+        self.down.build((None, 4 * WIDTH))
+
+    def call(self, x):
+        return x + self.drop(self.down(self.up(x)))
+
+
+def deep(numeric: int, outputs: int) -> keras.Model:
+    inputs = keras.Input((numeric,), name="numeric")
+    x = keras.layers.Dense(WIDTH)(inputs)
+    for number in range(8):
+        x = Block(name=f"block_{number}")(x)
+    return keras.Model(inputs, keras.layers.Dense(outputs, dtype="float32")(x))
+
+
+def test_what_is_computed_again_takes_less_memory_and_a_third_more_operations(tmp_path):
+    dataset, config, found = write_small_dataset(tmp_path / "tiny"), small_config(), []
+    config.train.micro_batches, config.optimizer.ema = 1, 0.0
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:deep"}
+    for config.train.remat in ((), ("block_*",)):
+        precision = Precision(policy="mixed_bfloat16", reason="asked for")
+        program = lowering.weigh(parsed(config), dataset, precision=precision).program(1 << 15).content
+        found.append(compiler.compile_for(program, "v5e:1x1", timeout_s=600, cache=None))
+    kept, again = found
+    assert again.verdict == FITS, again.message
+    assert again.peak_bytes < 0.5 * kept.peak_bytes
+    assert 1.2 * kept.flops < again.flops < 1.35 * kept.flops
+
+
 def normalised(numeric: int, outputs: int) -> keras.Model:
     inputs = keras.Input((numeric,), name="numeric")
     x = keras.layers.Dense(WIDTH, activation="relu")(inputs)

@@ -13,6 +13,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.input.training import TargetsOfBatch
 from pipeline.training.engine import batches, rows
 from pipeline.training.engine.batches import Making
+from pipeline.training.engine.recomputation import NOTHING_AGAIN
 from pipeline.training.engine.replicas import gathered, sums_without_gradient
 from pipeline.training.loop.clock import Tally
 from pipeline.training.tasks.objective import Objective
@@ -176,6 +177,7 @@ def train_step(
     averages: Averages | None = None,
     skips: bool = False,
     spread: float = 1.0,
+    recomputing: contextlib.AbstractContextManager = NOTHING_AGAIN,
 ) -> _Step:
     """A replica's part of a step: (inputs, targets) → float32 [3], its sums of (loss, hits, 1 if it is bad).
 
@@ -189,6 +191,7 @@ def train_step(
         labels had a spread of 1. The reported loss is not divided.
       skips: whether a bad step changes no variable, and its loss and hits do not count; then a step whose
         gradient is not finite is bad, too.
+      recomputing: what stands around each call of the model (recomputation.py).
     """
     update = Update(
         optimizer,
@@ -205,7 +208,8 @@ def train_step(
         scale = _scale(task.counts(targets), global_batch)
 
         def loss_of(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
-            logits, counts = part(inputs, training=True), task.counts(targets)  # (batch, outputs)
+            with recomputing:
+                logits, counts = part(inputs, training=True), task.counts(targets)  # (batch, outputs)
             if has_classes:
                 _require_logits(logits)
             losses, hits = task.losses(targets, logits), task.hits(targets, logits)

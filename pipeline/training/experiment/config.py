@@ -119,6 +119,7 @@ class Train:
     keep_best: str
     patience: int
     micro_batches: int
+    remat: tuple[str, ...]  # patterns of the layers whose insides are computed again, not kept
     on_bad_step: Policy
     bad_steps_allowed: int
     jit_compile: bool
@@ -364,6 +365,7 @@ _RULES: Mapping[str, Rule] = {
     "init.without": _PATTERNS,
     "optimizer.matrices": _PATTERNS,
     "train.frozen": _PATTERNS,
+    "train.remat": (_PATTERNS[0], "patterns of layers, such as ('block_*',)"),
     "optimizer.rates": (
         lambda rates: all(map(_is_rate, rates)),
         "a pattern of variables and a positive number for each, such as (('logits/*', 10.0),)",

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from pipeline.data.reading.fetch import dataset_options
 from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
+from pipeline.training.engine import recomputation
 from pipeline.training.engine.precision import FLOAT32
 from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.engine.step import inner_loop, train_step
@@ -170,6 +171,7 @@ def steps(
     subject: Subject, batches: Sequence[Batch], *, strategy: tf.distribute.Strategy, micro_batches: int
 ) -> tuple[keras.Model, Callable[[], None]]:
     """Returns a model with its first weights, and what takes a training step with it for each batch."""
+    keras.utils.clear_session(free_memory=False)  # so that layers have the names that a config's patterns fit
     with strategy.scope():
         model = subject.model()
         adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
@@ -183,6 +185,7 @@ def steps(
         global_batch=size,
         micro_batches=micro_batches,
         spread=subject.objective.unit(subject.learned.spread),
+        recomputing=recomputation.of(model, subject.experiment.train.remat),
     )
     whole = tf.nest.map_structure(lambda *each: tf.concat(each, axis=0), *batches)
 

@@ -16,7 +16,7 @@ from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, label
 from pipeline.data.reading import sharding
 from pipeline.data.schema.feature_types import TokenLabel
 from pipeline.report.formats import three_digits
-from pipeline.training.engine import measures, sight, step, strategy
+from pipeline.training.engine import measures, recomputation, sight, step, strategy
 from pipeline.training.engine.batches import Make, timed
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
@@ -199,6 +199,7 @@ def inner_loop_of(
         averages=run.averages,
         skips=experiment.train.on_bad_step == "skip",
         spread=setup.objective.unit(run.learned.spread),
+        recomputing=recomputation.of(run.model, experiment.train.remat),
         jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
     )
     return inner_loop(

@@ -104,6 +104,7 @@ LATER_KEYS: Values = {
     "observers": [],
     "evaluation.metrics": [],
     "train.frozen": [],
+    "train.remat": [],
     "train.patience": 0,
 }
 _LATER_IN_OPTIMIZER: Values = {"matrices": ["*kernel"], "rates": [], "sparse": "auto"}

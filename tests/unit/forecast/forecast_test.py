@@ -1,9 +1,11 @@
 """Lint, lowering and the search of the largest batch, against plain computations."""
 
+import ast
 import dataclasses
 import inspect
 import math
 import pathlib
+import re
 import sys
 
 import keras
@@ -302,6 +304,58 @@ def test_a_gpu_without_room_is_said_with_what_takes_it(plain):
     assert found.used_bytes > found.available_bytes
     assert "may not fit" in found.stages[-1].verdict
     assert any("Always there: weights 27.9 GiB" in each.text for each in found.stages[-1].findings)
+
+
+class Block(keras.layers.Layer):
+    """Computes four times as many numbers as it gets and gives."""
+
+    def build(self, shape: tuple) -> None:
+        self.up = keras.layers.Dense(4 * shape[-1], activation="relu", name="up", dtype=self.dtype_policy)
+        self.down = keras.layers.Dense(shape[-1], name="down", dtype=self.dtype_policy)
+        self.up.build(shape)
+        self.down.build((*shape[:-1], 4 * shape[-1]))
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self.down(self.up(x))
+
+
+def deep(numeric: int, outputs: int, *, blocks: int) -> keras.Model:
+    x = inputs = keras.Input((numeric,), name="numeric")
+    x = keras.layers.Dense(64, name="first")(x)
+    for number in range(blocks):
+        x = Block(name=f"block_{number}")(x)
+    return keras.Model(inputs, keras.layers.Dense(outputs, dtype="float32", name="logits")(x))
+
+
+def weighed_blocks(dataset: Dataset, *, remat: tuple[str, ...] = ()) -> Weighed:
+    config = small_config()
+    config.train.micro_batches, config.train.remat = 1, remat
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:deep", "blocks": 5}
+    return lowering.weigh(parsed(config), dataset, precision=BFLOAT16)
+
+
+def test_layers_that_are_computed_again_keep_only_what_others_use(dataset):
+    kept, again = weighed_blocks(dataset), weighed_blocks(dataset, remat=("block_*",))
+    # Product, bias and ReLU of 256 numbers, and the product of 64 before the bias that the next block gets,
+    # of two bytes; in the block that is being computed again they are there.
+    one = 2 * (3 * 4 * 64 + 64)
+    assert kept.activations(3) - again.activations(3) == 3 * 4 * one
+    assert (kept.again, again.again) == (0, 4 * one)
+    assert (kept.again_with, again.again_with) == (("block*", 4 * one), ("", 0))
+
+
+def test_the_advice_makes_a_batch_fit(dataset):
+    kept, (asked,) = weighed_blocks(dataset), targets_of(["l4:1"])
+    batch = round(1.2 * 1e9 * asked.accelerator.memory_gb / kept.activations(1))
+    found = stages.forecast(kept, asked, batch=batch, policy="mixed_bfloat16", timeout_s=1, cache=None)
+    assert not found.fits
+    advised = " ".join(each.advice or "" for each in found.stages[-1].findings)
+    (remat,) = re.findall(r'--config\.train\.remat="([^"]+)"', advised)
+    with_it = weighed_blocks(dataset, remat=ast.literal_eval(remat))
+    found = stages.forecast(with_it, asked, batch=batch, policy="mixed_bfloat16", timeout_s=1, cache=None)
+    assert found.fits
+    assert "remat" not in str(list(stages.breakdown(with_it, batch=1 << 20)))
 
 
 @pytest.mark.parametrize(("rate", "is_good"), [(0.1, True), (3e38, False)])

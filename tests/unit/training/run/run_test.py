@@ -102,6 +102,17 @@ def test_killed_run_ends_bit_for_bit_like_the_undisturbed_one(
     assert history(tmp_path) == history(undisturbed.workdir)
 
 
+@pytest.mark.slow
+def test_a_killed_run_goes_on_with_layers_that_are_computed_again(
+    request_for, config, train_and_kill, tmp_path, undisturbed
+):
+    train_and_kill(request_for(tmp_path, precision="mixed_bfloat16"), 15)
+    config.train.remat = ("dense*", "dropout*")
+    request = request_for(tmp_path, experiment=parsed(config), precision="mixed_bfloat16")
+    assert run.train(request) == workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
+    assert history(tmp_path) == history(undisturbed.workdir)
+
+
 # A rate of 0 learns nothing, so no evaluation is better than the first.
 
 
