@@ -26,6 +26,7 @@ _UNSUPPORTED = re.compile(r"(\w+) \(No registered '(\w+)' OpKernel for XLA")
 _LINE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _LIBRARIES = ("/site-packages/", "/lib/python", "<frozen")
 _ENGINE = "/pipeline/"
+_NUMBER = re.compile(r"_\d+$")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -221,11 +222,14 @@ def _outputs(model: keras.Model) -> Iterator[tuple[str, int]]:
 
 
 def layer_of(scope: str, names: Iterable[str]) -> str:
-    """The layer of a scope, or its first part: TensorFlow adds numbers to names, `dense_1` → `dense_1_2`."""
-    longest = sorted(names, key=len, reverse=True)
+    """The layer of a scope, or its first part: TensorFlow adds a number to each name, `dense_1` → `dense_1_2`.
+
+    So `dense_1` is first looked for as `dense`, beside which Keras calls another layer `dense_1`.
+    """
+    known = set(names)
     for part in reversed(scope.split("/")):
-        for name in longest:
-            if part == name or (part.startswith(f"{name}_") and part.removeprefix(f"{name}_").isdigit()):
+        for name in (_NUMBER.sub("", part), part):
+            if name in known:
                 return name
     return scope.split("/")[0]
 

@@ -149,6 +149,23 @@ def test_sizes_and_operations_are_those_of_the_formula(plain):
     assert found.program(8).content
 
 
+def unnamed(numeric: int, outputs: int) -> keras.Model:
+    x = inputs = keras.Input((numeric,), name="numeric")
+    for width in (64, 8):
+        x = keras.layers.Dense(width)(x)
+    return keras.Model(inputs, keras.layers.Dense(outputs, dtype="float32")(x))
+
+
+def test_layers_that_keras_names_keep_their_own_outputs(dataset):
+    config = small_config()
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:unnamed"}
+    layers = lowering.weigh(parsed(config), dataset, precision=BFLOAT16).layers
+    # Products and biases: dense, dense_1, dense_2, of which the last is float32.
+    outputs = {each.name: each.outputs for each in layers}
+    assert outputs == {"dense": 2 * 2 * 64, "dense_1": 2 * 2 * 8, "dense_2": 2 * 4}
+
+
 @pytest.mark.parametrize(
     ("layer", "what", "line"),
     quick_cases(
