@@ -93,7 +93,7 @@ class Forecast:
     @property
     def flops(self) -> float:
         """Operations of a device's step: the compiler's count, or else that of the graph."""
-        if self.compiled and self.compiled.flops:
+        if self.compiled and self.compiled.flops and not self.compiled.loops:
             return self.compiled.flops
         return (self.weighed.flops or 0.0) * self.batch
 
@@ -203,12 +203,14 @@ def forecast(
         largest = largest_batch(batch, share, empty=weighed.kept / available)
     done = (noted, lowered, _compilation(weighed, compiled, batch=batch))
     band = _band(compiled, target) if compiled.verdict == FITS else None
-    if of_slice is not None and band is not None:
+    if compiled.loops:
+        done = (*done, _of_loops(compiled))
+    if of_slice is not None and compiled.verdict == FITS:
         divided = of_slice()
         together = compiled_for(divided.program(batch).content, target.devices)
         done = (*done, _of_slice(divided, together, batch=batch))
         if sums := _sums(together, target):
-            band = with_sums(band, sums)
+            band = with_sums(band, sums) if band else None
             done = (*done, _of_sums(sums))
     return Forecast(
         target=target,
@@ -365,7 +367,17 @@ def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
     yield Finding(text="What would fit:", advice=f"{advice} --find_max_batch searches the largest batch.")
 
 
-def _band(compiled: Compiled, target: Target) -> Band:
+def _of_loops(compiled: Compiled) -> Stage:
+    many = "a loop" if compiled.loops == 1 else f"{compiled.loops} loops"
+    verdict = f"none is forecast: of {many} the compiler counts one round, and not how many there are"
+    advice = "Layers such as LSTM have none with unroll=True; the program is larger then."
+    finding = Finding(text="Cycles by layer hold one round, too.", advice=advice)
+    return Stage(name="time", verdict=verdict, is_good=None, findings=(finding,))
+
+
+def _band(compiled: Compiled, target: Target) -> Band | None:
+    if compiled.loops:
+        return None
     accelerator = target.accelerator
     roofline = max(
         compiled.flops / (accelerator.teraflops * 1e12),

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.forecast import lint, lowering, page, stages
+from pipeline.forecast import compiler, lint, lowering, page, stages
 from pipeline.forecast.compiler import FITS, Compiled
 from pipeline.forecast.lowering import Weighed
 from pipeline.forecast.target import targets_of
@@ -294,6 +294,16 @@ def test_cycles_are_of_layers_and_the_band_of_both_estimates(plain):
     assert stages.by_layer(forecast, most=3) == [("adam_w", 0.5), ("logits", 0.3), ("hidden", 0.2)]
     assert page.utilisation(forecast) == "50.0% to 100.0%"
     assert page.time(band) == "1 ms to 2 ms"
+
+
+def test_a_loop_of_which_one_round_is_counted_has_no_time(plain, monkeypatch):
+    looped = Compiled(verdict=FITS, flops=197e9, accessed_bytes=819e5, cycles={"lstm": 600_000}, loops=2)
+    monkeypatch.setattr(compiler, "compile_for", lambda *args, **more: looped)
+    found = stages.forecast(plain, V5E, batch=8, policy="mixed_bfloat16", timeout_s=1, cache=None)
+    assert (found.band, found.fits, found.is_good) == (None, False, True)
+    assert found.flops == 8 * plain.flops  # those of the graph, not the compiler's
+    (stage,) = [each for each in found.stages if each.name == "time"]
+    assert "none is forecast: of 2 loops" in stage.verdict
 
 
 def test_cycles_and_memory_by_layer_are_on_terminal_and_page(plain):
