@@ -32,7 +32,7 @@ SUMS = "sums over devices"  # the name of a stage
 _REHEARSED = 2  # steps
 _EXAMPLES = 16  # examples of a step: a processor would take long for the batch of a slice
 _RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and libraries take the rest
-_LARGEST = 1 << 20  # examples of a device, in a search
+LARGEST = 1 << 20  # examples of a device, beyond which a search does not go
 _SHORTEST = 1e-5  # seconds of products that say something of a GPU's step: starting one kernel takes as long
 _GRAIN = 8  # a search looks at multiples of it
 _FULL = 1.0 + 1e-9  # share of memory of what does not fit by a hair
@@ -200,7 +200,8 @@ def forecast(
 
     largest = 0
     if searches and compiled.verdict in (FITS, TOO_LARGE):
-        largest = largest_batch(batch, share, empty=weighed.kept / available)
+        grain = math.lcm(_GRAIN, weighed.micro_batches)
+        largest = largest_batch(batch, share, empty=weighed.kept / available, grain=grain)
     done = (noted, lowered, _compilation(weighed, compiled, batch=batch))
     band = _band(compiled, target) if compiled.verdict == FITS else None
     if compiled.loops:
@@ -234,32 +235,37 @@ def _no_answer(examples: int, found: Compiled) -> InputError:
     )
 
 
-def largest_batch(first: int, share: Callable[[int], float], *, empty: float = 0.0) -> int:
-    """The largest batch of a device that fits, where one step more does not; 0 if not even 8 do.
+def largest_batch(
+    first: int, share: Callable[[int], float], *, empty: float = 0.0, grain: int = _GRAIN
+) -> int:
+    """The largest batch of a device that fits, where one step more does not; 0 if not even a grain does.
+
+    From `LARGEST` on, no larger one is looked for.
 
     Memory grows nearly in a line with the batch. So the first two guesses follow that line. The third is the
     batch one step beside the second; if the end is not there, the fourth is the middle of what is left. Then
-    this begins again. A step is a multiple of 8,
-    and at most a sixteenth of the batch.
+    this begins again. A step is a multiple of the grain, and a sixteenth of the batch at most.
 
     Args:
       first: a batch to begin with.
       share: part of the memory that a batch takes; above 1: it does not fit; infinite: nobody knows how much.
       empty: part of the memory that no example takes.
+      grain: only its multiples are tried: micro-batches divide a batch.
     """
     shares = {0: empty}
-    low, high, at = 0, 2 * _LARGEST, max(_GRAIN, first - first % _GRAIN)
+    end = 2 * LARGEST - 2 * LARGEST % grain
+    low, high, at = 0, end, max(grain, first - first % grain)
     order = itertools.cycle(("line", "line", "beside", "middle"))
     while True:
         shares[at] = share(at)
         low, high = (at, high) if shares[at] <= 1.0 else (low, at)
-        if high - low <= step_of(low) or low >= _LARGEST:
+        if high - low <= step_of(low, grain) or low >= LARGEST:
             return low
-        middle = 2 * low if 0 < 2 * low < high and high > _LARGEST else (low + high) // 2
-        beside = low + step_of(low) if at == low else high - step_of(low)
+        middle = 2 * low if 0 < 2 * low < high and high > LARGEST else (low + high) // 2
+        beside = low + step_of(low, grain) if at == low else high - step_of(low, grain)
         kind, full = next(order), _where_full(shares)
         at = {"line": full, "beside": beside}.get(kind, middle) if full else middle
-        at = min(max(at - at % _GRAIN, low + _GRAIN), high - _GRAIN)
+        at = min(max(at - at % grain, low + grain), high - grain)
 
 
 def _where_full(shares: Mapping[int, float]) -> int:
@@ -274,9 +280,9 @@ def _where_full(shares: Mapping[int, float]) -> int:
     return round(one + (1.0 - shares[one]) / slope) if slope > 0 else 0
 
 
-def step_of(batch: int) -> int:
+def step_of(batch: int, grain: int = _GRAIN) -> int:
     """The distance up to which a search takes two batches for the same."""
-    return max(_GRAIN, batch // 16 - batch // 16 % _GRAIN)
+    return max(grain, batch // 16 - batch // 16 % grain)
 
 
 def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:

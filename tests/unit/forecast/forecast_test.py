@@ -268,6 +268,25 @@ def test_the_largest_batch_fits_and_one_step_more_does_not(first, limit, share, 
     assert len(tried) == len(set(tried)) <= most
 
 
+@pytest.mark.parametrize("limit", [23, 24, 1_000, 65_535])
+def test_a_search_tries_batches_that_micro_batches_divide(limit):
+    tried = []
+
+    def of_memory(batch: int) -> float:
+        tried.append(batch)
+        return 0.1 + 0.9 * batch / limit
+
+    found = stages.largest_batch(96, of_memory, empty=0.1, grain=24)
+    assert not any(each % 24 for each in tried)
+    assert found == 0 if limit < 24 else found <= limit < found + stages.step_of(found, 24)
+
+
+def test_where_a_search_ends_more_may_fit(plain):
+    largest = stages.largest_batch(8, lambda batch: batch * 1e-9)
+    forecast = stages.Forecast(target=V5E, batch=8, stages=(), weighed=plain, largest_batch=largest)
+    assert f"at least {largest:,}" in terminal.render([page.head([forecast], None)])
+
+
 def test_memory_in_powers_of_two_takes_no_walk_of_8_examples_a_compilation():
     tried = []
 
