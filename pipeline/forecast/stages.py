@@ -28,7 +28,7 @@ from pipeline.training.experiment.config import Experiment
 from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity import updates
 
-SUMS = "sums over devices"  # the name of a stage
+DATA_PARALLEL, SUMS = "data-parallel", "sums over devices"  # names of stages
 _REHEARSED = 2  # steps
 _EXAMPLES = 16  # examples of a step: a processor would take long for the batch of a slice
 _RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and libraries take the rest
@@ -87,8 +87,9 @@ class Forecast:
 
     @property
     def fits(self) -> bool:
-        """Whether the step is known to fit, or expected to."""
-        return self.band is not None and self.used_bytes <= self.available_bytes
+        """Whether the step is known to fit, or expected to; of a slice, on all of its devices."""
+        is_refused = any(each.name == DATA_PARALLEL and each.is_good is False for each in self.stages)
+        return self.band is not None and self.used_bytes <= self.available_bytes and not is_refused
 
     @property
     def flops(self) -> float:
@@ -309,10 +310,10 @@ def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
 def _of_slice(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
     """The same step on all devices of the slice, with the sums over them."""
     if compiled.verdict != FITS:
-        return dataclasses.replace(_compilation(weighed, compiled, batch=batch), name="data-parallel")
+        return dataclasses.replace(_compilation(weighed, compiled, batch=batch), name=DATA_PARALLEL)
     moved = ", ".join(f"{kind} of {formats.size(size)}" for kind, size in compiled.collectives.items())
     return Stage(
-        name="data-parallel",
+        name=DATA_PARALLEL,
         verdict=f"{weighed.replicas} devices compile and fit, after {formats.duration(compiled.seconds)}: "
         f"{formats.size(compiled.peak_bytes)} each; {moved or 'no operation between them'} a step",
     )
