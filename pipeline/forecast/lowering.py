@@ -222,7 +222,7 @@ def _outputs(model: keras.Model) -> Iterator[tuple[str, int]]:
 
 
 def layer_of(scope: str, names: Iterable[str]) -> str:
-    """The layer of a scope, or its first part: TensorFlow adds a number to each name, `dense_1` → `dense_1_2`.
+    """The layer of a scope, or its first part: TensorFlow numbers each name, `dense_1` → `dense_1_2`.
 
     So `dense_1` is first looked for as `dense`, beside which Keras calls another layer `dense_1`.
     """

@@ -116,7 +116,7 @@ def planned(
 
 
 def unplanned(forecasts: Sequence[Forecast], plans: Sequence[Planned]) -> list[str]:
-    """The targets of forecasts without a plan; with their batch, where another batch of the target has one."""
+    """The targets of forecasts without a plan; with their batch, where another batch of it has one."""
     named, done = {each.name for each in plans}, {(each.name, each.batch) for each in plans}
     missing = [(each.target.name, each.batch * each.target.devices) for each in forecasts]
     missing = [each for each in missing if each not in done]

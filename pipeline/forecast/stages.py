@@ -399,25 +399,27 @@ def _band(compiled: Compiled, target: Target) -> Band | None:
 def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) -> Forecast:
     """A GPU, for which no compiler runs: outputs of layers bound the memory, and peaks the time."""
     accelerator = target.accelerator
-    used = weighed.kept + weighed.gradients + weighed.activations(batch)
+    used = weighed.kept + weighed.gradients + weighed.activations(batch) + batch * weighed.example
     available = _RESERVE * accelerator.memory_gb * 1e9
     fits = used <= available
+    is_unknown = weighed.flops is None  # nor does anybody know what a loop puts out
     # Nobody knows how much of the memory's traffic fusion will leave, so the bound is arithmetic alone.
     least = (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
     is_told = least >= _SHORTEST
     verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"
+    verdict += "; outputs within loops are not counted" if is_unknown else ""
     stage = Stage(
         name="memory",
         verdict=f"{verdict} ({formats.size(used)} of {formats.size(available)})",
-        is_good=True if fits else None,
+        is_good=True if fits and not is_unknown else None,
         findings=() if fits else tuple(breakdown(weighed, batch=batch)),
     )
     timed = ()
     if not is_told:
-        verdict = (
-            f"none is forecast: the products would take {least / 1e-6:.2g} µs at the peak, and launching"
-        )
-        timed = (Stage(name="time", verdict=f"{verdict} and memory take longer", is_good=None),)
+        least_us = f"{least / 1e-6:.2g} µs"
+        short = f"the products would take {least_us} at the peak, and launching and memory take longer"
+        why = "a loop's rounds, or a product's size, are not known" if is_unknown else short
+        timed = (Stage(name="time", verdict=f"none is forecast: {why}", is_good=None),)
     # Work of the backward pass may hide them: the least time stays what it is.
     summed = links.sums(target, size=weighed.gradients, operations=1)
     return Forecast(

@@ -350,6 +350,18 @@ def test_a_gpu_without_room_is_said_with_what_takes_it(plain):
     assert any("Always there: weights 27.9 GiB" in each.text for each in found.stages[-1].findings)
 
 
+def test_a_gpu_holds_its_batch_and_what_is_not_counted_is_told(plain):
+    (asked,) = targets_of(["l4:1"])
+    common = {"batch": 8, "policy": "mixed_bfloat16", "timeout_s": 1, "cache": None}
+    found = stages.forecast(plain, asked, **common)
+    own = plain.kept + plain.gradients + plain.activations(8)
+    assert found.used_bytes == own + 8 * plain.example and plain.example >= 2 * 4
+    looped = stages.forecast(dataclasses.replace(plain, flops=None), asked, **common)
+    said = {each.name: each for each in looped.stages}
+    assert "are not known" in said["time"].verdict
+    assert "loops are not counted" in said["memory"].verdict and said["memory"].is_good is None
+
+
 @pytest.mark.parametrize(("rate", "is_good"), [(0.1, True), (3e38, False)])
 def test_two_steps_say_which_weight_is_no_number(tmp_path, rate, is_good):
     dataset, config = write_small_dataset(tmp_path / "tiny"), small_config()
