@@ -180,13 +180,12 @@ def main(argv: Sequence[str]) -> int:
     examples = _examples(experiment, rows)
     plans = plan.planned(found, rows=rows, examples=examples, certificate=certificate, prices=prices)
     top = page.head(found, rehearsal)
-    planned = {each.name for each in plans}
     sections = [
         plan.section(
             plans,
             prices,
             examples=examples,
-            without=[each.name for each in targets if each.name not in planned],
+            without=plan.unplanned(found, plans),
             today=datetime.date.today(),
         )
     ]

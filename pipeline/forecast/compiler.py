@@ -36,7 +36,7 @@ FITS, TOO_LARGE, FAILED, TIMED_OUT = "fits", "too large", "failed", "timed out"
 ENDED = "the compiler's process ended"
 _PACKAGES = ("jax", "libtpu")  # their versions decide an answer
 _NEEDED = ("jax", "jaxlib", "libtpu")
-_ANSWERS = 4  # form of what is kept in a cache
+_ANSWERS = 5  # form of what is kept in a cache
 # libtpu looks for the machine that it runs on; these tell it that there is none.
 _ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
@@ -69,6 +69,7 @@ class Compiled:
       collectives: bytes that a device puts into operations with other devices, by their kind.
       collective_operations: how many such operations a step has.
       cycles: cycles of a step, by the scope of the operation that spends them.
+      loops: loops of the program. Of each, all these counts hold one round.
       seconds: how long the compilation took.
     """
 
@@ -82,6 +83,7 @@ class Compiled:
     collectives: Mapping[str, int] = dataclasses.field(default_factory=dict)
     collective_operations: int = 0
     cycles: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    loops: int = 0
     seconds: float = 0.0
 
 
@@ -200,6 +202,7 @@ def _compiled(program: bytes, topology: str, replicas: int) -> Compiled:
         collectives=collectives(text),
         collective_operations=len(_COLLECTIVE.findall(text)),
         cycles=_cycles(text),
+        loops=text.count(" while("),
         seconds=time.monotonic() - began,
     )
 

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from pipeline.training.engine import recomputation
 
+_NUMBER = re.compile(r"_\d+$")
+_COUNTED = re.compile(r"_?\d+$")
 # Operations that hand on what is there already, or numbers that do not depend on the batch.
 _NO_OUTPUTS = (
     "Cast",
@@ -74,7 +76,7 @@ class Outputs:
         groups: dict[str, int] = {}
         for layer in self._model._flatten_layers(include_self=False):
             if layer._layers:
-                name = re.sub(r"_?\d+$", "", layer.name)
+                name = _COUNTED.sub("", layer.name)
                 groups[name] = groups.get(name, 0) + 1
         patterns = [f"{name}*" for name, count in groups.items() if count > 1]
         return max(
@@ -107,11 +109,14 @@ def operations_of(graph: tf.Graph) -> Iterator[tf.Operation]:
 
 
 def layer_of(scope: str, names: Iterable[str]) -> str:
-    """The layer of a scope, or its first part: TensorFlow adds numbers to names, `dense_1` → `dense_1_2`."""
-    longest = sorted(names, key=len, reverse=True)
+    """The layer of a scope, or its first part: TensorFlow numbers each name, `dense_1` → `dense_1_2`.
+
+    So `dense_1` is first looked for as `dense`, beside which Keras calls another layer `dense_1`.
+    """
+    known = set(names)
     for part in reversed(scope.split("/")):
-        for name in longest:
-            if part == name or (part.startswith(f"{name}_") and part.removeprefix(f"{name}_").isdigit()):
+        for name in (_NUMBER.sub("", part), part):
+            if name in known:
                 return name
     return scope.split("/")[0]
 

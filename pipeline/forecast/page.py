@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.forecast.stages import Band, Forecast, Stage, by_layer, memory_by_layer
+from pipeline.forecast.stages import LARGEST, Band, Forecast, Stage, by_layer, memory_by_layer
 from pipeline.report import formats
 from pipeline.report.section import Facts, Note, Section, Table
 
@@ -23,7 +23,7 @@ def head(forecasts: Sequence[Forecast], rehearsal: Stage | None) -> Section:
             memory(each),
             time(each.band),
             utilisation(each),
-            formats.count(each.largest_batch) if each.largest_batch else "",
+            _largest(each.largest_batch),
         ]
         for each in forecasts
     ]
@@ -122,6 +122,12 @@ def utilisation(forecast: Forecast) -> str:
         return ""
     least, most = forecast.band.utilisation(forecast.flops, forecast.target.accelerator.teraflops * 1e12)
     return f"at most {most:.1%}" if least == most else f"{least:.1%} to {most:.1%}"
+
+
+def _largest(batch: int) -> str:
+    if not batch:
+        return ""
+    return f"{'at least ' if batch >= LARGEST else ''}{formats.count(batch)}"
 
 
 def _rate(forecast: Forecast) -> str:

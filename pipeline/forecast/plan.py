@@ -115,6 +115,14 @@ def planned(
     ]
 
 
+def unplanned(forecasts: Sequence[Forecast], plans: Sequence[Planned]) -> list[str]:
+    """The targets of forecasts without a plan; with their batch, where another batch of it has one."""
+    named, done = {each.name for each in plans}, {(each.name, each.batch) for each in plans}
+    missing = [(each.target.name, each.batch * each.target.devices) for each in forecasts]
+    missing = [each for each in missing if each not in done]
+    return list(dict.fromkeys(f"{name} with {size:,}" if name in named else name for name, size in missing))
+
+
 def _planned(
     forecast: Forecast, *, rows: int, examples: int, certificate: Certificate | None, prices: Prices | None
 ) -> Planned:

@@ -29,11 +29,11 @@ from pipeline.training.experiment.config import Experiment
 from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity import updates
 
-SUMS = "sums over devices"  # the name of a stage
+DATA_PARALLEL, SUMS = "data-parallel", "sums over devices"  # names of stages
 _REHEARSED = 2  # steps
 _EXAMPLES = 16  # examples of a step: a processor would take long for the batch of a slice
 _RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and libraries take the rest
-_LARGEST = 1 << 20  # examples of a device, in a search
+LARGEST = 1 << 20  # examples of a device, beyond which a search does not go
 _SHORTEST = 1e-5  # seconds of products that say something of a GPU's step: starting one kernel takes as long
 _WORTHWHILE = 0.1  # of all outputs: what is less is not worth a recomputation
 _GRAIN = 8  # a search looks at multiples of it
@@ -89,13 +89,14 @@ class Forecast:
 
     @property
     def fits(self) -> bool:
-        """Whether the step is known to fit, or expected to."""
-        return self.band is not None and self.used_bytes <= self.available_bytes
+        """Whether the step is known to fit, or expected to; of a slice, on all of its devices."""
+        is_refused = any(each.name == DATA_PARALLEL and each.is_good is False for each in self.stages)
+        return self.band is not None and self.used_bytes <= self.available_bytes and not is_refused
 
     @property
     def flops(self) -> float:
         """Operations of a device's step: the compiler's count, or else that of the graph."""
-        if self.compiled and self.compiled.flops:
+        if self.compiled and self.compiled.flops and not self.compiled.loops:
             return self.compiled.flops
         return (self.weighed.flops or 0.0) * self.batch
 
@@ -202,15 +203,18 @@ def forecast(
 
     largest = 0
     if searches and compiled.verdict in (FITS, TOO_LARGE):
-        largest = largest_batch(batch, share, empty=weighed.kept / available)
+        grain = math.lcm(_GRAIN, weighed.micro_batches)
+        largest = largest_batch(batch, share, empty=weighed.kept / available, grain=grain)
     done = (noted, lowered, _compilation(weighed, compiled, batch=batch))
     band = _band(compiled, target) if compiled.verdict == FITS else None
-    if of_slice is not None and band is not None:
+    if compiled.loops:
+        done = (*done, _of_loops(compiled))
+    if of_slice is not None and compiled.verdict == FITS:
         divided = of_slice()
         together = compiled_for(divided.program(batch).content, target.devices)
         done = (*done, _of_slice(divided, together, batch=batch))
         if sums := _sums(together, target):
-            band = with_sums(band, sums)
+            band = with_sums(band, sums) if band else None
             done = (*done, _of_sums(sums))
     return Forecast(
         target=target,
@@ -234,32 +238,37 @@ def _no_answer(examples: int, found: Compiled) -> InputError:
     )
 
 
-def largest_batch(first: int, share: Callable[[int], float], *, empty: float = 0.0) -> int:
-    """The largest batch of a device that fits, where one step more does not; 0 if not even 8 do.
+def largest_batch(
+    first: int, share: Callable[[int], float], *, empty: float = 0.0, grain: int = _GRAIN
+) -> int:
+    """The largest batch of a device that fits, where one step more does not; 0 if not even a grain does.
+
+    From `LARGEST` on, no larger one is looked for.
 
     Memory grows nearly in a line with the batch. So the first two guesses follow that line. The third is the
     batch one step beside the second; if the end is not there, the fourth is the middle of what is left. Then
-    this begins again. A step is a multiple of 8,
-    and at most a sixteenth of the batch.
+    this begins again. A step is a multiple of the grain, and a sixteenth of the batch at most.
 
     Args:
       first: a batch to begin with.
       share: part of the memory that a batch takes; above 1: it does not fit; infinite: nobody knows how much.
       empty: part of the memory that no example takes.
+      grain: only its multiples are tried: micro-batches divide a batch.
     """
     shares = {0: empty}
-    low, high, at = 0, 2 * _LARGEST, max(_GRAIN, first - first % _GRAIN)
+    end = 2 * LARGEST - 2 * LARGEST % grain
+    low, high, at = 0, end, max(grain, first - first % grain)
     order = itertools.cycle(("line", "line", "beside", "middle"))
     while True:
         shares[at] = share(at)
         low, high = (at, high) if shares[at] <= 1.0 else (low, at)
-        if high - low <= step_of(low) or low >= _LARGEST:
+        if high - low <= step_of(low, grain) or low >= LARGEST:
             return low
-        middle = 2 * low if 0 < 2 * low < high and high > _LARGEST else (low + high) // 2
-        beside = low + step_of(low) if at == low else high - step_of(low)
+        middle = 2 * low if 0 < 2 * low < high and high > LARGEST else (low + high) // 2
+        beside = low + step_of(low, grain) if at == low else high - step_of(low, grain)
         kind, full = next(order), _where_full(shares)
         at = {"line": full, "beside": beside}.get(kind, middle) if full else middle
-        at = min(max(at - at % _GRAIN, low + _GRAIN), high - _GRAIN)
+        at = min(max(at - at % grain, low + grain), high - grain)
 
 
 def _where_full(shares: Mapping[int, float]) -> int:
@@ -274,9 +283,9 @@ def _where_full(shares: Mapping[int, float]) -> int:
     return round(one + (1.0 - shares[one]) / slope) if slope > 0 else 0
 
 
-def step_of(batch: int) -> int:
+def step_of(batch: int, grain: int = _GRAIN) -> int:
     """The distance up to which a search takes two batches for the same."""
-    return max(_GRAIN, batch // 16 - batch // 16 % _GRAIN)
+    return max(grain, batch // 16 - batch // 16 % grain)
 
 
 def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
@@ -303,10 +312,10 @@ def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
 def _of_slice(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
     """The same step on all devices of the slice, with the sums over them."""
     if compiled.verdict != FITS:
-        return dataclasses.replace(_compilation(weighed, compiled, batch=batch), name="data-parallel")
+        return dataclasses.replace(_compilation(weighed, compiled, batch=batch), name=DATA_PARALLEL)
     moved = ", ".join(f"{kind} of {formats.size(size)}" for kind, size in compiled.collectives.items())
     return Stage(
-        name="data-parallel",
+        name=DATA_PARALLEL,
         verdict=f"{weighed.replicas} devices compile and fit, after {formats.duration(compiled.seconds)}: "
         f"{formats.size(compiled.peak_bytes)} each; {moved or 'no operation between them'} a step",
     )
@@ -373,7 +382,17 @@ def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
     yield Finding(text="What would fit:", advice=f"{advice} --find_max_batch searches the largest batch.")
 
 
-def _band(compiled: Compiled, target: Target) -> Band:
+def _of_loops(compiled: Compiled) -> Stage:
+    many = "a loop" if compiled.loops == 1 else f"{compiled.loops} loops"
+    verdict = f"none is forecast: of {many} the compiler counts one round, and not how many there are"
+    advice = "Layers such as LSTM have none with unroll=True; the program is larger then."
+    finding = Finding(text="Cycles by layer hold one round, too.", advice=advice)
+    return Stage(name="time", verdict=verdict, is_good=None, findings=(finding,))
+
+
+def _band(compiled: Compiled, target: Target) -> Band | None:
+    if compiled.loops:
+        return None
     accelerator = target.accelerator
     roofline = max(
         compiled.flops / (accelerator.teraflops * 1e12),
@@ -388,25 +407,27 @@ def _band(compiled: Compiled, target: Target) -> Band:
 def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) -> Forecast:
     """A GPU, for which no compiler runs: outputs of layers bound the memory, and peaks the time."""
     accelerator = target.accelerator
-    used = weighed.kept + weighed.gradients + weighed.activations(batch)
+    used = weighed.kept + weighed.gradients + weighed.activations(batch) + batch * weighed.example
     available = _RESERVE * accelerator.memory_gb * 1e9
     fits = used <= available
+    is_unknown = weighed.flops is None  # nor does anybody know what a loop puts out
     # Nobody knows how much of the memory's traffic fusion will leave, so the bound is arithmetic alone.
     least = (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
     is_told = least >= _SHORTEST
     verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"
+    verdict += "; outputs within loops are not counted" if is_unknown else ""
     stage = Stage(
         name="memory",
         verdict=f"{verdict} ({formats.size(used)} of {formats.size(available)})",
-        is_good=True if fits else None,
+        is_good=True if fits and not is_unknown else None,
         findings=() if fits else tuple(breakdown(weighed, batch=batch)),
     )
     timed = ()
     if not is_told:
-        verdict = (
-            f"none is forecast: the products would take {least / 1e-6:.2g} µs at the peak, and launching"
-        )
-        timed = (Stage(name="time", verdict=f"{verdict} and memory take longer", is_good=None),)
+        least_us = f"{least / 1e-6:.2g} µs"
+        short = f"the products would take {least_us} at the peak, and launching and memory take longer"
+        why = "a loop's rounds, or a product's size, are not known" if is_unknown else short
+        timed = (Stage(name="time", verdict=f"none is forecast: {why}", is_good=None),)
     # Work of the backward pass may hide them: the least time stays what it is.
     summed = links.sums(target, size=weighed.gradients, operations=1)
     return Forecast(

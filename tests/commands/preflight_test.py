@@ -151,3 +151,25 @@ def test_a_slice_sums_each_gradient_and_each_shared_statistic_once(tmp_path, top
     # Sums and counts, then squares, of each unit; on the way back, the gradients of both again.
     statistics = 2 * (2 * WIDTH + WIDTH)
     assert found.collectives == {"all-reduce": 4 * (gradients + statistics)}
+
+
+def recurrent(numeric: int, outputs: int, *, unroll: bool) -> keras.Model:
+    inputs = keras.Input((numeric,), name="numeric")
+    x = keras.layers.Reshape((32, 16))(keras.layers.Dense(32 * 16)(inputs))
+    x = keras.layers.LSTM(64, unroll=unroll)(x)
+    return keras.Model(inputs, keras.layers.Dense(outputs, dtype="float32")(x))
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+def test_a_loop_of_a_layer_is_told(tmp_path, unroll):
+    config = small_config()
+    config.train.micro_batches, config.optimizer.ema = 1, 0.0
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:recurrent", "unroll": unroll}
+    precision = Precision(policy="mixed_bfloat16", reason="asked for")
+    dataset = write_small_dataset(tmp_path / "tiny")
+    program = lowering.weigh(parsed(config), dataset, precision=precision).program(64).content
+    found = compiler.compile_for(program, "v5e:1x1", timeout_s=600, cache=None)
+    assert found.verdict == FITS, found.message
+    products = 3 * 2 * 64 * 32 * (16 + 64) * 4 * 64  # of all steps: input and state to four gates
+    assert (found.loops == 0, found.flops > 0.9 * products) == (unroll, unroll)

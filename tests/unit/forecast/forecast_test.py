@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.forecast import lint, lowering, page, stages
+from pipeline.forecast import compiler, lint, lowering, page, stages
 from pipeline.forecast.compiler import FITS, Compiled
 from pipeline.forecast.lowering import Weighed
 from pipeline.forecast.target import targets_of
@@ -151,6 +151,23 @@ def test_sizes_and_operations_are_those_of_the_formula(plain):
     assert found.program(8).content
 
 
+def unnamed(numeric: int, outputs: int) -> keras.Model:
+    x = inputs = keras.Input((numeric,), name="numeric")
+    for width in (64, 8):
+        x = keras.layers.Dense(width)(x)
+    return keras.Model(inputs, keras.layers.Dense(outputs, dtype="float32")(x))
+
+
+def test_layers_that_keras_names_keep_their_own_outputs(dataset):
+    config = small_config()
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:unnamed"}
+    layers = lowering.weigh(parsed(config), dataset, precision=BFLOAT16).layers
+    # Products and biases: dense, dense_1, dense_2, of which the last is float32.
+    outputs = {each.name: each.outputs for each in layers}
+    assert outputs == {"dense": 2 * 2 * 64, "dense_1": 2 * 2 * 8, "dense_2": 2 * 4}
+
+
 @pytest.mark.parametrize(
     ("layer", "what", "line"),
     quick_cases(
@@ -253,6 +270,25 @@ def test_the_largest_batch_fits_and_one_step_more_does_not(first, limit, share, 
     assert len(tried) == len(set(tried)) <= most
 
 
+@pytest.mark.parametrize("limit", [23, 24, 1_000, 65_535])
+def test_a_search_tries_batches_that_micro_batches_divide(limit):
+    tried = []
+
+    def of_memory(batch: int) -> float:
+        tried.append(batch)
+        return 0.1 + 0.9 * batch / limit
+
+    found = stages.largest_batch(96, of_memory, empty=0.1, grain=24)
+    assert not any(each % 24 for each in tried)
+    assert found == 0 if limit < 24 else found <= limit < found + stages.step_of(found, 24)
+
+
+def test_where_a_search_ends_more_may_fit(plain):
+    largest = stages.largest_batch(8, lambda batch: batch * 1e-9)
+    forecast = stages.Forecast(target=V5E, batch=8, stages=(), weighed=plain, largest_batch=largest)
+    assert f"at least {largest:,}" in terminal.render([page.head([forecast], None)])
+
+
 def test_memory_in_powers_of_two_takes_no_walk_of_8_examples_a_compilation():
     tried = []
 
@@ -279,6 +315,16 @@ def test_cycles_are_of_layers_and_the_band_of_both_estimates(plain):
     assert stages.by_layer(forecast, most=3) == [("adam_w", 0.5), ("logits", 0.3), ("hidden", 0.2)]
     assert page.utilisation(forecast) == "50.0% to 100.0%"
     assert page.time(band) == "1 ms to 2 ms"
+
+
+def test_a_loop_of_which_one_round_is_counted_has_no_time(plain, monkeypatch):
+    looped = Compiled(verdict=FITS, flops=197e9, accessed_bytes=819e5, cycles={"lstm": 600_000}, loops=2)
+    monkeypatch.setattr(compiler, "compile_for", lambda *args, **more: looped)
+    found = stages.forecast(plain, V5E, batch=8, policy="mixed_bfloat16", timeout_s=1, cache=None)
+    assert (found.band, found.fits, found.is_good) == (None, False, True)
+    assert found.flops == 8 * plain.flops  # those of the graph, not the compiler's
+    (stage,) = [each for each in found.stages if each.name == "time"]
+    assert "none is forecast: of 2 loops" in stage.verdict
 
 
 def test_cycles_and_memory_by_layer_are_on_terminal_and_page(plain):
@@ -356,6 +402,18 @@ def test_the_advice_makes_a_batch_fit(dataset):
     found = stages.forecast(with_it, asked, batch=batch, policy="mixed_bfloat16", timeout_s=1, cache=None)
     assert found.fits
     assert "remat" not in str(list(stages.breakdown(with_it, batch=1 << 20)))
+
+
+def test_a_gpu_holds_its_batch_and_what_is_not_counted_is_told(plain):
+    (asked,) = targets_of(["l4:1"])
+    common = {"batch": 8, "policy": "mixed_bfloat16", "timeout_s": 1, "cache": None}
+    found = stages.forecast(plain, asked, **common)
+    own = plain.kept + plain.gradients + plain.activations(8)
+    assert found.used_bytes == own + 8 * plain.example and plain.example >= 2 * 4
+    looped = stages.forecast(dataclasses.replace(plain, flops=None), asked, **common)
+    said = {each.name: each for each in looped.stages}
+    assert "are not known" in said["time"].verdict
+    assert "loops are not counted" in said["memory"].verdict and said["memory"].is_good is None
 
 
 @pytest.mark.parametrize(("rate", "is_good"), [(0.1, True), (3e38, False)])

@@ -9,8 +9,8 @@ import pytest
 from pipeline.base.errors import InputError
 from pipeline.feed.certificate import Certificate, Demand, Host
 from pipeline.feed.scaling import HERE, Line, Slice, hosts_of
-from pipeline.forecast import host_feed, plan
-from pipeline.forecast.stages import Band, Forecast
+from pipeline.forecast import host_feed, plan, stages
+from pipeline.forecast.stages import Band, Forecast, Stage
 from pipeline.forecast.target import targets_of
 from pipeline.report import html, terminal
 
@@ -110,6 +110,23 @@ def test_hosts_that_are_not_known_give_what_this_one_does():
 def test_what_does_not_fit_is_not_planned():
     large = dataclasses.replace(forecast(V5E, low=1.0, high=2.0), used_bytes=2.0)
     assert plan.planned([large], rows=1, examples=1, certificate=None, prices=None) == []
+
+
+def test_a_slice_that_refuses_the_step_is_not_planned():
+    refused = Stage(name=stages.DATA_PARALLEL, verdict="does not fit", is_good=False)
+    alone = forecast(V5E, low=1.0, high=2.0)
+    divided = dataclasses.replace(alone, stages=(refused,))
+    assert alone.fits and not divided.fits
+    assert plan.planned([divided], rows=1, examples=1, certificate=None, prices=None) == []
+
+
+def test_a_batch_without_a_plan_is_named():
+    small, large = forecast(H100, low=1.0, high=1.0), forecast(H100, low=1.0, high=1.0)
+    large = dataclasses.replace(large, batch=1_000, used_bytes=2.0)
+    nothing = dataclasses.replace(forecast(V5E, low=1.0, high=2.0), band=None)
+    every = [small, large, nothing]
+    plans = plan.planned(every, rows=1, examples=1, certificate=None, prices=None)
+    assert plan.unplanned(every, plans) == ["h100:4 with 4,000", "v5e:2x4"]
 
 
 def test_a_section_has_the_cheapest_first_and_old_prices_are_told():
