@@ -65,7 +65,7 @@ class Compiled:
       peak_bytes: memory at the worst moment. Where it does not fit: what it would need, if that is known.
       limit_bytes: memory of the device, where the compiler says it.
       argument_bytes: weights, state of the optimizer and batch.
-      flops, accessed_bytes: what a step computes and moves.
+      flops: what a step computes.
       collectives: bytes that a device puts into operations with other devices, by their kind.
       collective_operations: how many such operations a step has.
       cycles: cycles of a step, by the scope of the operation that spends them.
@@ -79,7 +79,6 @@ class Compiled:
     limit_bytes: float = 0.0
     argument_bytes: float = 0.0
     flops: float = 0.0
-    accessed_bytes: float = 0.0
     collectives: Mapping[str, int] = dataclasses.field(default_factory=dict)
     collective_operations: int = 0
     cycles: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -198,7 +197,6 @@ def _compiled(program: bytes, topology: str, replicas: int) -> Compiled:
         peak_bytes=float(memory.peak_memory_in_bytes),
         argument_bytes=float(memory.argument_size_in_bytes),
         flops=float(costs.get("flops", 0.0)),
-        accessed_bytes=float(costs.get("bytes accessed", 0.0)),
         collectives=collectives(text),
         collective_operations=len(_COLLECTIVE.findall(text)),
         cycles=_cycles(text),

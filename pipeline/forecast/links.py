@@ -6,8 +6,12 @@ The model of an all-reduce of S bytes over n chips:
 
 Every chip sends all bytes except its own share, and sends them twice: once to be added, once as the sum.
 `links` is how many links the chip with the fewest has. An axis that is a ring gives it two; an axis that is
-a line gives one, because this chip stands at its end. `rate` is what a link carries one way. All links are
-taken to be busy all the time: no order of sending can be faster. Each operation goes round every axis, twice.
+a line gives one, because this chip stands at its end. `rate` is what a link carries one way. All links of
+that chip are taken to be busy all the time. Each operation goes round every axis, twice.
+
+The least is what all links of the slice together must carry, 2 (n − 1) · S, over all of them at once, in
+both directions. In a slice of rings it is the same; chips within a line have more links than those at its
+ends, and an order of sending that used them could be faster than the model.
 
 An axis is a ring where links lead from its last chip to the first. That is so for an axis of 16 chips of a
 v5e or v6e, and for all axes of a v4, v5p or tpu7x, if each has a multiple of 4 chips. This, and the
@@ -33,13 +37,15 @@ class Sums:
 
     Attributes:
       links: links by which the chip with the fewest sends.
-      transfer: seconds of the bytes, at the peak of all links: no step is shorter.
+      least: seconds of the bytes, if all links of the slice were busy: no step is shorter.
+      transfer: seconds of the bytes over the links of the chip that has the fewest.
       latency: seconds of the hops.
     """
 
     bytes: int
     operations: int
     links: int
+    least: float
     transfer: float
     latency: float
 
@@ -60,10 +66,16 @@ def sums(target: Target, *, size: int, operations: int) -> Sums | None:
     hops = sum(
         2 * (length // 2 if is_ring else length - 1) for length, is_ring in zip(axes, rings, strict=True)
     )
+    # Undirected links: a line of k chips has k − 1 of them, a ring k. GPUs have one each, to their switch.
+    all_links = sum(
+        chips // length * (length if is_ring else length - 1)
+        for length, is_ring in zip(axes, rings, strict=True)
+    )
     return Sums(
         bytes=size,
         operations=operations,
         links=links,
+        least=(chips - 1) * size / ((all_links or chips) * rate * 1e9),
         transfer=2 * (chips - 1) / chips * size / (links * rate * 1e9),
         latency=operations * hops * _HOP_S,
     )

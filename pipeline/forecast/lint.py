@@ -101,8 +101,8 @@ def _padding(model: keras.Model, target: Target, batch: int) -> Iterator[Finding
     if batch % _SUBLANES:
         waste = 1 - batch / _up(batch, _SUBLANES)
         yield Finding(
-            text=f"{batch} examples a device are padded to {_up(batch, _SUBLANES)}: {formats.percent(waste)} "
-            "of the work is for nothing.",
+            text=f"{batch} examples a device are padded to {_up(batch, _SUBLANES)}: up to "
+            f"{formats.percent(waste)} of the work is for nothing.",
             advice=f"Let --config.global_batch be a multiple of {_SUBLANES} × {target.devices} devices.",
         )
 

@@ -13,7 +13,7 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.forecast.layers import Layer, Outputs, bytes_of, operations_of
 from pipeline.forecast.slice_strategy import SliceStrategy
 from pipeline.report.section import Finding
-from pipeline.training.engine import measures, recomputation, step
+from pipeline.training.engine import measures, recomputation, rows, step
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.replicas import adapt_to_replicas
 from pipeline.training.experiment import optimizer as optimizer_lib
@@ -35,7 +35,10 @@ class Weighed:
 
     Attributes:
       example: one example's inputs and targets.
+      moved: what every step reads from memory or writes to it, whatever the batch: each weight that is
+        trained, with what the optimizer keeps of it, once in and once out. Tables by rows do not count.
       flops: what a training step computes for one example; None where it cannot be counted.
+      is_frozen: whether weights stay as they are, so that a step computes less than `flops`.
       again: what is computed again for one example, and so not kept.
       again_with: the pattern for `config.train.remat` that would keep least, and how much more it would not
         keep for one example; empty and 0 where none helps.
@@ -48,7 +51,9 @@ class Weighed:
     optimizer: int
     averages: int
     example: int
+    moved: int
     flops: float | None
+    is_frozen: bool
     layers: tuple[Layer, ...]
     again: int
     again_with: tuple[str, int]
@@ -150,22 +155,35 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
     outputs = Outputs(model)
     again = outputs.not_kept(experiment.train.remat)
     pattern, most = outputs.best_pattern()
-    forward, rows = measures.forward_flops(model), subject.schema.group.length if subject.schema.group else 1
+    forward, group = measures.forward_flops(model), subject.schema.group
+    length = group.length if group else 1
     return Weighed(
         model=model,
         weights=bytes_of(model.variables),
         optimizer=bytes_of(model.optimizer.variables),
         averages=bytes_of(averages.variables) if averages else 0,
         example=sum(math.prod(each.shape[1:]) * each.dtype.size for each in tf.nest.flatten(specs)),
-        flops=None if forward is None else float(measures.TRAINING * forward * rows),
-        layers=tuple(dataclasses.replace(each, outputs=each.outputs * rows) for each in outputs.by_layer()),
-        again=again * rows,
-        again_with=(pattern, (most - again) * rows) if most > again else ("", 0),
+        moved=_moved(model, averages),
+        is_frozen=bool(experiment.model.frozen)
+        or not all(each.trainable for each in model._flatten_layers()),
+        flops=None if forward is None else float(measures.TRAINING * forward * length),
+        layers=tuple(dataclasses.replace(each, outputs=each.outputs * length) for each in outputs.by_layer()),
+        again=again * length,
+        again_with=(pattern, (most - again) * length) if most > again else ("", 0),
         micro_batches=experiment.train.micro_batches,
         specs=specs,
         replicas=replicas,
         _run=run if replicas == 1 else lambda *given: strategy.run(run, args=given),
     )
+
+
+def _moved(model: keras.Model, averages: step.Averages | None) -> int:
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    dense = [each for each in model.trainable_variables if not rows.is_by_rows(optimizer, each)]
+    kept = bytes_of(dense)
+    if len(dense) == len(model.trainable_variables):  # else nobody says which state is a table's
+        kept += bytes_of(model.optimizer.variables) + (bytes_of(averages.variables) if averages else 0)
+    return 2 * kept
 
 
 def _specs(subject: Subject) -> tuple[dict[str, tf.TensorSpec], object]:

@@ -18,7 +18,7 @@ def head(forecasts: Sequence[Forecast], rehearsal: Stage | None) -> Section:
     rows = [
         [
             each.target.name,
-            "ok" if each.is_good else "no",
+            _answer(each),
             formats.count(each.batch * each.target.devices),
             memory(each),
             time(each.band),
@@ -118,10 +118,16 @@ def time(band: Band | None) -> str:
 
 
 def utilisation(forecast: Forecast) -> str:
-    if forecast.band is None or not forecast.flops:
-        return ""
+    if forecast.band is None or not forecast.compiled:
+        return ""  # nothing was compiled: the least time is that of products at the peak
     least, most = forecast.band.utilisation(forecast.flops, forecast.target.accelerator.teraflops * 1e12)
     return f"at most {most:.1%}" if least == most else f"{least:.1%} to {most:.1%}"
+
+
+def _answer(forecast: Forecast) -> str:
+    if not forecast.is_good:
+        return "no"
+    return "ok" if forecast.used_bytes <= forecast.available_bytes else "may not fit"
 
 
 def _largest(batch: int) -> str:

@@ -27,6 +27,7 @@ _KEYS = ("as_of", "chip_hour", "currency")
 _EXAMPLE = '{"as_of": "2026-11-01", "currency": "USD", "chip_hour": {"v5e": 1.2}}'
 _OLD_DAYS = 90
 _TOUCHING = 14.0  # pixels: the height of a name
+_CHARACTER = 7.0  # pixels: the width of one of its characters, at most
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,7 +188,7 @@ def section(
         parts=[
             Table(header=header, rows=rows, numbers={1}),
             Note(text=f"The run is {formats.count(examples)} examples. {_note(prices, today)}"),
-            Note(text=f"No plan for {', '.join(without)}: see above.") if without else None,
+            Note(text=f"No plan for {', '.join(without)}: the stages say why.") if without else None,
             _chart(ranked, currency) if prices else None,
         ],
     )
@@ -218,7 +219,7 @@ def _chart(plans: Sequence[Planned], currency: str) -> Figure | None:
     axes = Axes(
         x_range=finite_range([0.0], *hours, margin=0.05),
         y_range=finite_range([0.0], *costs, margin=0.05),
-        right=110.0,
+        right=_room(drawn),
         top=24.0,
     )
     drawing = axes.svg(
@@ -228,8 +229,20 @@ def _chart(plans: Sequence[Planned], currency: str) -> Figure | None:
         label="Time of the run against its cost",
     )
     return Figure(
-        title="Time against cost", drawing=drawing, note="each line: from the roofline to the estimate"
+        title="Time against cost",
+        drawing=drawing,
+        note="each line: from the least time to the estimate; a dot alone: only the least is known",
     )
+
+
+def _room(plans: Sequence[Planned]) -> float:
+    """Space for the longest name, with all batches of its target."""
+    names = (f"{name}: {_batches(plans, name)}" for name in {each.name for each in plans})
+    return max(110.0, 16.0 + _CHARACTER * max(map(len, names)))
+
+
+def _batches(plans: Sequence[Planned], name: str) -> str:
+    return ", ".join(formats.count(each.batch) for each in plans if each.name == name)
 
 
 def _line(axes: Axes, plan: Planned) -> Markup:

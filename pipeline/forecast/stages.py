@@ -1,9 +1,8 @@
 """The stages of a preflight: lint, two real steps, lowering, compilation; each with a verdict.
 
 The first error ends what depends on it. All times are estimates: a band from the roofline (the longer of
-arithmetic and memory traffic at their peaks) to the compiler's own count of cycles, and what the sums over a
-slice's devices add by a model of its links. The first two differed by factors of 1.2 to 6
-(docs/preflight.md), and none knows the feed.
+arithmetic and unavoidable memory traffic at their peaks) to the compiler's own count of cycles, and what the
+sums over a slice's devices add by a model of its links. None knows the feed.
 """
 
 import dataclasses
@@ -36,6 +35,9 @@ _RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and
 LARGEST = 1 << 20  # examples of a device, beyond which a search does not go
 _SHORTEST = 1e-5  # seconds of products that say something of a GPU's step: starting one kernel takes as long
 _WORTHWHILE = 0.1  # of all outputs: what is less is not worth a recomputation
+# Part of the products of a forward pass, of one for weights and of one for inputs that a step needs in any
+# case: no gradient of the first layer's inputs, which may be the widest, and none of weights that are frozen.
+_LEAST = {False: 2 / 3, True: 1 / 3}
 _GRAIN = 8  # a search looks at multiples of it
 _FULL = 1.0 + 1e-9  # share of memory of what does not fit by a hair
 
@@ -206,7 +208,7 @@ def forecast(
         grain = math.lcm(_GRAIN, weighed.micro_batches)
         largest = largest_batch(batch, share, empty=weighed.kept / available, grain=grain)
     done = (noted, lowered, _compilation(weighed, compiled, batch=batch))
-    band = _band(compiled, target) if compiled.verdict == FITS else None
+    band = _band(weighed, compiled, target, batch=batch) if compiled.verdict == FITS else None
     if compiled.loops:
         done = (*done, _of_loops(compiled))
     if of_slice is not None and compiled.verdict == FITS:
@@ -335,7 +337,7 @@ def with_sums(band: Band, sums: Sums) -> Band:
 
     Where only the least time is known, the result too is only a least time.
     """
-    low = max(band.low, sums.transfer)
+    low = max(band.low, sums.least)
     return Band(low=low, high=low if band.low == band.high else band.high + sums.seconds)
 
 
@@ -390,18 +392,20 @@ def _of_loops(compiled: Compiled) -> Stage:
     return Stage(name="time", verdict=verdict, is_good=None, findings=(finding,))
 
 
-def _band(compiled: Compiled, target: Target) -> Band | None:
+def _band(weighed: Weighed, compiled: Compiled, target: Target, *, batch: int) -> Band | None:
     if compiled.loops:
         return None
     accelerator = target.accelerator
+    # XLA's own count of bytes is of no use here: it counts what stays within a chip's fast memory, too.
+    moved = weighed.moved + batch * weighed.example
     roofline = max(
         compiled.flops / (accelerator.teraflops * 1e12),
-        compiled.accessed_bytes / (accelerator.gb_per_s * 1e9),
+        moved / (accelerator.gb_per_s * 1e9),
     )
     if accelerator.clock_ghz is None:
         return Band(low=roofline, high=roofline)
     counted = sum(compiled.cycles.values()) / (accelerator.clock_ghz * 1e9)
-    return Band(low=min(roofline, counted), high=max(roofline, counted))
+    return Band(low=roofline, high=max(roofline, counted))
 
 
 def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) -> Forecast:
@@ -412,7 +416,7 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
     fits = used <= available
     is_unknown = weighed.flops is None  # nor does anybody know what a loop puts out
     # Nobody knows how much of the memory's traffic fusion will leave, so the bound is arithmetic alone.
-    least = (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
+    least = _LEAST[weighed.is_frozen] * (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
     is_told = least >= _SHORTEST
     verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"
     verdict += "; outputs within loops are not counted" if is_unknown else ""

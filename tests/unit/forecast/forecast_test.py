@@ -144,6 +144,7 @@ def test_sizes_and_operations_are_those_of_the_formula(plain):
     assert found.averages == 4 * weights
     assert found.optimizer >= 2 * 4 * weights  # both moments of AdamW
     assert found.flops == 3 * 2 * (2 * 64 + 64 * 1)
+    assert found.moved == 2 * (found.weights + found.optimizer + found.averages)
     by_name = {layer.name: layer for layer in found.layers}
     # The product, the bias and the ReLU put out 64 numbers of two bytes each.
     assert (by_name["hidden"].weights, by_name["hidden"].outputs) == (4 * (2 * 64 + 64), 3 * 2 * 64)
@@ -227,7 +228,7 @@ def test_padding_is_counted(plain):
     found = [str(each) for each in lint.findings(plain, V5E, batch=10, policy="mixed_bfloat16")]
     waste = 1 - 2 * 64 / (8 * 128)  # of the kernel 2 × 64
     assert any(f"hidden/kernel 2×64: {100 * waste:.1f}" in each for each in found)
-    assert any("10 examples a device are padded to 16: 37.5" in each for each in found)
+    assert any("10 examples a device are padded to 16: up to 37.5" in each for each in found)
     assert not any(
         "padded" in str(each) for each in lint.findings(plain, V5E, batch=16, policy="mixed_bfloat16")
     )
@@ -305,11 +306,12 @@ def test_cycles_are_of_layers_and_the_band_of_both_estimates(plain):
     compiled = Compiled(
         verdict=FITS,
         flops=197e9,
-        accessed_bytes=819e5,
         cycles={"network_1/hidden_3": 600_000, "network/logits": 900_000, "adam_w": 1_500_000},
     )
-    band = stages._band(compiled, V5E)
-    assert math.isclose(band.low, 1e-3)  # arithmetic takes longer than the memory's 0.1 ms
+    band = stages._band(plain, compiled, V5E, batch=8)
+    assert math.isclose(band.low, 1e-3)  # arithmetic takes longer than the memory of so few weights
+    moving = stages._band(dataclasses.replace(plain, moved=819e7), compiled, V5E, batch=8)
+    assert moving.low == moving.high == pytest.approx(10e-3)
     assert math.isclose(band.high, 3e6 / 1.5e9)
     forecast = stages.Forecast(target=V5E, batch=8, stages=(), weighed=plain, compiled=compiled, band=band)
     assert stages.by_layer(forecast, most=3) == [("adam_w", 0.5), ("logits", 0.3), ("hidden", 0.2)]
@@ -318,7 +320,7 @@ def test_cycles_are_of_layers_and_the_band_of_both_estimates(plain):
 
 
 def test_a_loop_of_which_one_round_is_counted_has_no_time(plain, monkeypatch):
-    looped = Compiled(verdict=FITS, flops=197e9, accessed_bytes=819e5, cycles={"lstm": 600_000}, loops=2)
+    looped = Compiled(verdict=FITS, flops=197e9, cycles={"lstm": 600_000}, loops=2)
     monkeypatch.setattr(compiler, "compile_for", lambda *args, **more: looped)
     found = stages.forecast(plain, V5E, batch=8, policy="mixed_bfloat16", timeout_s=1, cache=None)
     assert (found.band, found.fits, found.is_good) == (None, False, True)
@@ -349,6 +351,8 @@ def test_a_gpu_without_room_is_said_with_what_takes_it(plain):
     found = stages.forecast(huge, asked, batch=8, policy="mixed_bfloat16", timeout_s=1, cache=None)
     assert found.used_bytes > found.available_bytes
     assert "may not fit" in found.stages[-1].verdict
+    shown = terminal.render([page.head([found], None)])
+    assert "l4:1    may not fit" in shown and "100.0%" not in shown
     assert any("Always there: weights 27.9 GiB" in each.text for each in found.stages[-1].findings)
 
 
@@ -414,6 +418,16 @@ def test_a_gpu_holds_its_batch_and_what_is_not_counted_is_told(plain):
     said = {each.name: each for each in looped.stages}
     assert "are not known" in said["time"].verdict
     assert "loops are not counted" in said["memory"].verdict and said["memory"].is_good is None
+
+
+@pytest.mark.parametrize(("is_frozen", "needed"), [(False, 2), (True, 1)])
+def test_the_least_time_of_a_gpu_holds_only_what_any_step_computes(plain, is_frozen, needed):
+    (asked,) = targets_of(["l4:1"])
+    # Two products of a forward pass, and those of the weights' gradients; frozen weights have none.
+    of_one = 2 * (2 * 64 + 64 * 1)
+    subject = dataclasses.replace(plain, is_frozen=is_frozen)
+    found = stages.forecast(subject, asked, batch=1 << 24, policy="mixed_bfloat16", timeout_s=1, cache=None)
+    assert found.band.low == pytest.approx(needed * of_one * (1 << 24) / 121e12)
 
 
 @pytest.mark.parametrize(("rate", "is_good"), [(0.1, True), (3e38, False)])
