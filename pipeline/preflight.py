@@ -180,13 +180,14 @@ def main(argv: Sequence[str]) -> int:
     examples = _examples(experiment, rows)
     plans = plan.planned(found, rows=rows, examples=examples, certificate=certificate, prices=prices)
     top = page.head(found, rehearsal)
-    planned = {each.name for each in plans}
+    planned = {(each.name, each.batch) for each in plans}
+    globally = [(each.name, batch * each.devices) for each, batch in batches]
     sections = [
         plan.section(
             plans,
             prices,
             examples=examples,
-            without=[each.name for each in targets if each.name not in planned],
+            without=[f"{name}, batch {batch:,}" for name, batch in globally if (name, batch) not in planned],
             today=datetime.date.today(),
         )
     ]

@@ -59,7 +59,7 @@ def section(forecast: Forecast) -> Section:
         title="Where the memory goes, beside optimizer and averages",
     )
     return Section(
-        title=forecast.target.name,
+        title=f"{forecast.target.name}, batch {formats.count(forecast.batch * forecast.target.devices)}",
         parts=[*_lines(forecast.stages), facts, table if layers else None, held],
         good=forecast.is_good,
     )

@@ -19,7 +19,7 @@ from pipeline.feed.scaling import hosts_of
 from pipeline.forecast.host_feed import rate_of_hosts
 from pipeline.forecast.stages import Forecast
 from pipeline.report import formats
-from pipeline.report.axes import Axes, finite_range, text
+from pipeline.report.axes import WIDTH, Axes, finite_range, text
 from pipeline.report.html import Markup, join, tag
 from pipeline.report.section import Figure, Note, Section, Table
 
@@ -27,6 +27,7 @@ _KEYS = ("as_of", "chip_hour", "currency")
 _EXAMPLE = '{"as_of": "2026-11-01", "currency": "USD", "chip_hour": {"v5e": 1.2}}'
 _OLD_DAYS = 90
 _TOUCHING = 14.0  # pixels: the height of a name
+_NAME, _LETTER = 110.0, 7.0  # pixels: the least room for a name, and the width of a letter
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -151,7 +152,7 @@ def section(
 
     Args:
       examples: examples of the whole run.
-      without: targets whose time is not known, or for which the step is too large.
+      without: names of forecasts whose time is not known, or whose step is too large.
     """
     ranked = sorted(
         plans, key=lambda each: (not each.is_bounded, not each.cost, (each.cost or each.run_h)[0])
@@ -179,7 +180,9 @@ def section(
         parts=[
             Table(header=header, rows=rows, numbers={1}),
             Note(text=f"The run is {formats.count(examples)} examples. {_note(prices, today)}"),
-            Note(text=f"No plan for {', '.join(without)}: see above.") if without else None,
+            Note(text=f"No plan for {'; '.join(without)}: no time is forecast, or the step may not fit.")
+            if without
+            else None,
             _chart(ranked, currency) if prices else None,
         ],
     )
@@ -207,10 +210,14 @@ def _chart(plans: Sequence[Planned], currency: str) -> Figure | None:
     if not drawn:
         return None
     hours, costs = [each.run_h for each in drawn], [each.cost for each in drawn]
+    names = {each.name for each in drawn}
+    letters = max(len(_name([each for each in drawn if each.name == name])) for name in names)
+    named = max(_NAME, 12.0 + _LETTER * letters)  # pixels
     axes = Axes(
         x_range=finite_range([0.0], *hours, margin=0.05),
         y_range=finite_range([0.0], *costs, margin=0.05),
-        right=110.0,
+        width=WIDTH - _NAME + named,
+        right=named,
         top=24.0,
     )
     drawing = axes.svg(
@@ -237,10 +244,13 @@ def _names(axes: Axes, plans: Sequence[Planned]) -> Iterator[Markup]:
     for each in plans:
         x, y = axes.x(each.run_h[1]), axes.y(each.cost[1])
         at.setdefault((each.name, round(x / _TOUCHING), round(y / _TOUCHING)), []).append(each)
-    for (name, _, _), group in at.items():
-        batches = ", ".join(formats.count(each.batch) for each in group)
+    for group in at.values():
         x, y = axes.x(group[0].run_h[1]), axes.y(group[0].cost[1])
-        yield text(f"{name}: {batches}", x=x + 8, y=y + 4, style="start")
+        yield text(_name(group), x=x + 8, y=y + 4, style="start")
+
+
+def _name(group: Sequence[Planned]) -> str:
+    return f"{group[0].name}: {', '.join(formats.count(each.batch) for each in group)}"
 
 
 def _pair(plan: Planned, pair: tuple[float, float], write, *, word: str = "at least", order: int = 1) -> str:

@@ -386,7 +386,7 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
     # Nobody knows how much of the memory's traffic fusion will leave, so the bound is arithmetic alone.
     least = (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
     is_told = least >= _SHORTEST
-    verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"
+    verdict = f"{'fits' if fits else 'may not fit'}, if all outputs of layers are kept"
     stage = Stage(
         name="memory",
         verdict=f"{verdict} ({formats.size(used)} of {formats.size(available)})",
