@@ -31,6 +31,7 @@ import datetime
 import functools
 import os
 import pathlib
+import sys
 from collections.abc import Sequence
 
 import psutil
@@ -160,6 +161,8 @@ def main(argv: Sequence[str]) -> int:
     found = []
     for each, batch in batches:
         policy = _policy(each)
+        # A compilation takes minutes, in which nothing else is written.
+        print(f"forecasting: {each.name}, batch {batch * each.devices:,}", file=sys.stderr, flush=True)
         is_divided = _DATA_PARALLEL.value and each.topology and each.devices > 1
         forecast = stages.forecast(
             weighed(policy),
