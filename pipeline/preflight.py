@@ -29,8 +29,12 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 import dataclasses
 import datetime
 import functools
+import importlib.metadata
+import importlib.util
 import os
 import pathlib
+import shlex
+import sys
 from collections.abc import Sequence
 
 import psutil
@@ -160,6 +164,8 @@ def main(argv: Sequence[str]) -> int:
     found = []
     for each, batch in batches:
         policy = _policy(each)
+        # A compilation takes minutes, in which nothing else is written.
+        print(f"forecasting: {each.name}, batch {batch * each.devices:,}", file=sys.stderr, flush=True)
         is_divided = _DATA_PARALLEL.value and each.topology and each.devices > 1
         forecast = stages.forecast(
             weighed(policy),
@@ -179,23 +185,37 @@ def main(argv: Sequence[str]) -> int:
     rows = _rows(experiment, dataset)
     examples = _examples(experiment, rows)
     plans = plan.planned(found, rows=rows, examples=examples, certificate=certificate, prices=prices)
-    top = page.head(found, rehearsal)
+    today = datetime.date.today()
+    about = _about(sys.argv[1:], today)
     sections = [
         plan.section(
             plans,
             prices,
             examples=examples,
             without=plan.unplanned(found, plans),
-            today=datetime.date.today(),
+            today=today,
         )
     ]
-    print(terminal.render([top, *sections]))
+    print(terminal.render([page.head(found, rehearsal), *sections]))
     if _HTML.value:
+        top = page.head(found, rehearsal, about=about)
         files.write_bytes(_HTML.value, html.page(top, [*sections, *map(page.section, found)]).encode())
     if _JSON.value:
-        files.write_json(_JSON.value, page.as_json(found, rehearsal, plan.as_json(plans, prices)))
+        files.write_json(
+            _JSON.value, page.as_json(found, rehearsal, plan.as_json(plans, prices), about=about)
+        )
     is_good = all(each.is_good for each in found) and (rehearsal is None or rehearsal.is_good is not False)
     return 0 if is_good else EXIT_SPEAKS_AGAINST
+
+
+def _about(arguments: Sequence[str], today: datetime.date) -> dict[str, str]:
+    names = ("tensorflow", "keras", "jax", "libtpu")
+    installed = [each for each in names if importlib.util.find_spec(each)]
+    return {
+        "command": shlex.join(["python", "-m", "pipeline.preflight", *arguments]),
+        "day": today.isoformat(),
+        "versions": ", ".join(f"{each} {importlib.metadata.version(each)}" for each in installed),
+    }
 
 
 def _rows(experiment: config_lib.Experiment, dataset: Dataset) -> int:

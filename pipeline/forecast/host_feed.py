@@ -54,7 +54,8 @@ def of_hosts(certificate: Certificate, target: Target, band: Band | None, *, bat
     return Stage(
         name="feed",
         verdict=f"{word} {'by' if word == 'fed' else 'with'} {_hosts(hosts)}, "
-        f"of whose cores {1 - KEPT_FREE:.0%} may feed",
+        f"of whose cores {1 - KEPT_FREE:.0%} may feed: about "
+        f"{formats.count(rate_of_hosts(certificate, target))} examples/s",
         is_good={"fed": True, "input-bound": False}.get(word),
         findings=(limit,),
     )

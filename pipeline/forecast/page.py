@@ -13,8 +13,14 @@ ESTIMATE = (
 _LAYERS = 8
 
 
-def head(forecasts: Sequence[Forecast], rehearsal: Stage | None) -> Section:
-    """A row for each target."""
+def head(
+    forecasts: Sequence[Forecast], rehearsal: Stage | None, *, about: Mapping[str, str] | None = None
+) -> Section:
+    """A row for each target.
+
+    Args:
+      about: what a page of last month must say of itself: command, day and versions.
+    """
     rows = [
         [
             each.target.name,
@@ -29,6 +35,8 @@ def head(forecasts: Sequence[Forecast], rehearsal: Stage | None) -> Section:
     ]
     header = ["target", "", "batch", "memory of a device", "a step", "MFU", "largest batch of a device"]
     parts = [Table(header=header, rows=rows, numbers={2}), Note(text=ESTIMATE)]
+    if about:
+        parts.append(Facts(items=about))
     return Section(title="Preflight", parts=[*(_lines([rehearsal]) if rehearsal else ()), *parts])
 
 
@@ -37,7 +45,8 @@ def section(forecast: Forecast) -> Section:
     weighed = forecast.weighed
     facts = Facts(
         items={
-            "accelerator": f"{forecast.target.accelerator.name}, {forecast.target.devices} devices",
+            "accelerator": f"{forecast.target.accelerator.name}, "
+            f"{forecast.target.devices} device{'s' if forecast.target.devices > 1 else ''}",
             "examples a device": formats.count(forecast.batch),
             "memory of a device": memory(forecast),
             "weights, optimizer, averages": ", ".join(
@@ -59,15 +68,18 @@ def section(forecast: Forecast) -> Section:
         title="Where the memory goes, beside optimizer and averages",
     )
     return Section(
-        title=forecast.target.name,
+        title=f"{forecast.target.name}, batch {formats.count(forecast.batch * forecast.target.devices)}",
         parts=[*_lines(forecast.stages), facts, table if layers else None, held],
         good=forecast.is_good,
     )
 
 
-def as_json(forecasts: Sequence[Forecast], rehearsal: Stage | None, plan: Mapping) -> dict:
+def as_json(
+    forecasts: Sequence[Forecast], rehearsal: Stage | None, plan: Mapping, *, about: Mapping[str, str]
+) -> dict:
     return {
         "note": ESTIMATE,
+        "about": about,
         "rehearsal": _stage(rehearsal) if rehearsal else None,
         "plan": plan,
         "targets": [
@@ -125,8 +137,9 @@ def utilisation(forecast: Forecast) -> str:
 
 
 def _answer(forecast: Forecast) -> str:
-    if not forecast.is_good:
-        return "no"
+    for stage in forecast.stages:
+        if stage.is_good is False:
+            return f"no: {stage.name}"
     return "ok" if forecast.used_bytes <= forecast.available_bytes else "may not fit"
 
 

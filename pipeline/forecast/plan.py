@@ -19,7 +19,7 @@ from pipeline.feed.scaling import hosts_of
 from pipeline.forecast.host_feed import rate_of_hosts
 from pipeline.forecast.stages import Forecast
 from pipeline.report import formats
-from pipeline.report.axes import Axes, finite_range, text
+from pipeline.report.axes import WIDTH, Axes, finite_range, text
 from pipeline.report.html import Markup, join, tag
 from pipeline.report.section import Figure, Note, Section, Table
 
@@ -27,7 +27,7 @@ _KEYS = ("as_of", "chip_hour", "currency")
 _EXAMPLE = '{"as_of": "2026-11-01", "currency": "USD", "chip_hour": {"v5e": 1.2}}'
 _OLD_DAYS = 90
 _TOUCHING = 14.0  # pixels: the height of a name
-_CHARACTER = 7.0  # pixels: the width of one of its characters, at most
+_NAME, _LETTER = 110.0, 7.0  # pixels: the least room for a name, and the width of a letter
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,8 @@ def _planned(
     batch = forecast.batch * target.devices
     most = rate_of_hosts(certificate, target) if certificate else math.inf
     rate = (min(batch / band.low, most), min(batch / band.high, most))
-    run_h = tuple(examples / each / 3600 for each in rate)
+    # A run, and an epoch, are whole steps.
+    run_h = tuple(-(-examples // batch) * batch / each / 3600 for each in rate)
     price = prices.chip_hour.get(target.generation) if prices else None
     return Planned(
         name=target.name,
@@ -140,7 +141,7 @@ def _planned(
         hosts="the hosts' feed" if hosts_of(target.generation, target.chips) else "this host's feed",
         is_fed=most >= batch / band.low,
         is_bounded=band.low < band.high,
-        epoch_h=tuple(rows / each / 3600 for each in rate),
+        epoch_h=tuple(max(rows, batch) / each / 3600 for each in rate),
         run_h=run_h,
         cost=None if price is None else tuple(hours * target.chips * price for hours in run_h),
     )
@@ -160,7 +161,7 @@ def section(
 
     Args:
       examples: examples of the whole run.
-      without: targets whose time is not known, or for which the step is too large.
+      without: names of forecasts whose time is not known, or whose step is too large.
     """
     ranked = sorted(
         plans, key=lambda each: (not each.is_bounded, not each.cost, (each.cost or each.run_h)[0])
@@ -188,7 +189,9 @@ def section(
         parts=[
             Table(header=header, rows=rows, numbers={1}),
             Note(text=f"The run is {formats.count(examples)} examples. {_note(prices, today)}"),
-            Note(text=f"No plan for {', '.join(without)}: the stages say why.") if without else None,
+            Note(text=f"No plan for {'; '.join(without)}: no time is forecast, or the step may not fit.")
+            if without
+            else None,
             _chart(ranked, currency) if prices else None,
         ],
     )
@@ -216,10 +219,14 @@ def _chart(plans: Sequence[Planned], currency: str) -> Figure | None:
     if not drawn:
         return None
     hours, costs = [each.run_h for each in drawn], [each.cost for each in drawn]
+    names = {each.name for each in drawn}
+    letters = max(len(_name([each for each in drawn if each.name == name])) for name in names)
+    named = max(_NAME, 12.0 + _LETTER * letters)  # pixels
     axes = Axes(
         x_range=finite_range([0.0], *hours, margin=0.05),
         y_range=finite_range([0.0], *costs, margin=0.05),
-        right=_room(drawn),
+        width=WIDTH - _NAME + named,
+        right=named,
         top=24.0,
     )
     drawing = axes.svg(
@@ -235,16 +242,6 @@ def _chart(plans: Sequence[Planned], currency: str) -> Figure | None:
     )
 
 
-def _room(plans: Sequence[Planned]) -> float:
-    """Space for the longest name, with all batches of its target."""
-    names = (f"{name}: {_batches(plans, name)}" for name in {each.name for each in plans})
-    return max(110.0, 16.0 + _CHARACTER * max(map(len, names)))
-
-
-def _batches(plans: Sequence[Planned], name: str) -> str:
-    return ", ".join(formats.count(each.batch) for each in plans if each.name == name)
-
-
 def _line(axes: Axes, plan: Planned) -> Markup:
     return join(
         tag("path", d=axes.path(plan.run_h, plan.cost), class_="line first"),
@@ -258,10 +255,13 @@ def _names(axes: Axes, plans: Sequence[Planned]) -> Iterator[Markup]:
     for each in plans:
         x, y = axes.x(each.run_h[1]), axes.y(each.cost[1])
         at.setdefault((each.name, round(x / _TOUCHING), round(y / _TOUCHING)), []).append(each)
-    for (name, _, _), group in at.items():
-        batches = ", ".join(formats.count(each.batch) for each in group)
+    for group in at.values():
         x, y = axes.x(group[0].run_h[1]), axes.y(group[0].cost[1])
-        yield text(f"{name}: {batches}", x=x + 8, y=y + 4, style="start")
+        yield text(_name(group), x=x + 8, y=y + 4, style="start")
+
+
+def _name(group: Sequence[Planned]) -> str:
+    return f"{group[0].name}: {', '.join(formats.count(each.batch) for each in group)}"
 
 
 def _pair(plan: Planned, pair: tuple[float, float], write, *, word: str = "at least", order: int = 1) -> str:

@@ -362,7 +362,7 @@ def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
     activations = weighed.activations(batch)
     parts = ", ".join(f"{name} {formats.size(size)}" for name, size in kept if size)
     yield Finding(
-        text=f"Always there: {parts}. All outputs for {batch} examples: {formats.size(activations)}."
+        text=f"Always there: {parts}. All outputs for {batch:,} examples: {formats.size(activations)}."
     )
     for what, size_of in (
         ("outputs", lambda each: each.outputs * weighed.at_once(batch)),
@@ -381,7 +381,9 @@ def breakdown(weighed: Weighed, *, batch: int) -> Iterator[Finding]:
             )
     else:
         advice = "The weights themselves are large: sgd keeps no state, a narrower model fewer weights."
-    yield Finding(text="What would fit:", advice=f"{advice} --find_max_batch searches the largest batch.")
+    yield Finding(
+        text="What would fit:", advice=f"{advice} --find_max_batch searches the largest batch of a TPU."
+    )
 
 
 def _of_loops(compiled: Compiled) -> Stage:
@@ -418,7 +420,7 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
     # Nobody knows how much of the memory's traffic fusion will leave, so the bound is arithmetic alone.
     least = _LEAST[weighed.is_frozen] * (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
     is_told = least >= _SHORTEST
-    verdict = "fits, if all outputs of layers are kept" if fits else "may not fit, if they are"
+    verdict = f"{'fits' if fits else 'may not fit'}, if all outputs of layers are kept"
     verdict += "; outputs within loops are not counted" if is_unknown else ""
     stage = Stage(
         name="memory",

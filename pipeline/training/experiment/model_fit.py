@@ -193,7 +193,8 @@ class _Data:
         declared, structure = _declared(model), _structure(model)
         names = [each.name for each in declared]
         if not isinstance(structure, list) and not (
-            isinstance(structure, Mapping) and sorted(structure) == sorted(names)
+            # Keras takes the inputs of a dict by their order: one tensor more would shift the others.
+            isinstance(structure, Mapping) and sorted(structure) == sorted(names) == sorted(self.tensors)
         ):
             return False
         is_image_raw = self._pixels is None and not self._rescales

@@ -85,6 +85,18 @@ def test_what_a_model_has_no_input_for_is_said():
     assert fit.model(table()).shape == (5, 2)
 
 
+def test_a_dict_of_some_inputs_gets_them_and_no_others():
+    def make():
+        numbers = keras.Input((3,), name="numeric")
+        return keras.Model({"numeric": numbers}, numbers + 0.0)
+
+    data = table() | {"categories": np.ones((5, 3), "int32")}  # as wide as the numbers
+    inputs = dataclasses.replace(TABLE, cardinalities=(4, 5, 6))
+    fit = fitted(make, inputs, outputs=3, has_outputs=True)
+    np.testing.assert_array_equal(fit.model(data), data["numeric"])
+    assert fit.notes == ("unused     job: the model has no input for them",)
+
+
 def test_a_head_for_each_token_averages_nothing():
     def make():
         words = keras.Input((4,), dtype="int32", name="words")
