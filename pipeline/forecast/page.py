@@ -36,7 +36,7 @@ def head(
     header = ["target", "", "batch", "memory of a device", "a step", "MFU", "largest batch of a device"]
     parts = [Table(header=header, rows=rows, numbers={2}), Note(text=ESTIMATE)]
     if about:
-        parts.append(Facts(items=about))
+        parts.append(Note(text=f"Made on {about['day']} with {about['versions']}, by: {about['command']}"))
     return Section(title="Preflight", parts=[*(_lines([rehearsal]) if rehearsal else ()), *parts])
 
 
