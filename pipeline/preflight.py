@@ -119,7 +119,7 @@ _FEED_SECONDS = 1.0  # how long each stage of the input pipeline is measured
 def main(argv: Sequence[str]) -> int:
     del argv
     flags_lib.check_local_files({"html": _HTML.value, "json": _JSON.value, "prices": _PRICES.value})
-    targets = target_lib.targets_of(_TARGET.value)
+    targets, cache = target_lib.targets_of(_TARGET.value), _cache()
     dataset = window.open_window(_DATASET.value)
     values = defaults.resolve(_CONFIG.value.to_dict(), dataset).values
     experiment = config_lib.parse(values, config_file=flags.FLAGS["config"].config_filename)
@@ -173,7 +173,7 @@ def main(argv: Sequence[str]) -> int:
             batch=batch,
             policy=policy,
             timeout_s=_TIMEOUT.value,
-            cache=_cache(),
+            cache=cache,
             searches=_FIND_MAX_BATCH.value,
             of_slice=functools.partial(weighed, policy, each.devices) if is_divided else None,
         )
@@ -266,8 +266,12 @@ def _named_batch() -> str:
 
 
 def _cache() -> pathlib.Path | None:
+    if _CACHE.value == "":
+        return None
     if _CACHE.value is not None:
-        return flags_lib.local_directory("cache", _CACHE.value) if _CACHE.value else None
+        asked = flags_lib.local_directory("cache", _CACHE.value)
+        asked.mkdir(parents=True, exist_ok=True)  # fails now, not after minutes
+        return asked
     above = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(above) / "penstock" / "preflight"
 

@@ -11,6 +11,8 @@ The calls of jaxlib are those of jax 0.10.2 with libtpu 0.0.42.1: later versions
 a tpu7x.
 """
 
+import contextlib
+import ctypes
 import dataclasses
 import hashlib
 import importlib.metadata
@@ -20,6 +22,8 @@ import math
 import os
 import pathlib
 import re
+import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -88,7 +92,11 @@ class Compiled:
 
 def require_installed() -> None:
     """Raises InputError where the compiler's packages are missing."""
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    missing = [
+        name
+        for name in _NEEDED  # a package of another name, such as libtpu-nightly, has no version that is known
+        if importlib.util.find_spec(name) is None or not any(importlib.metadata.distributions(name=name))
+    ]
     if missing:
         raise InputError(
             "--target of a TPU",
@@ -114,17 +122,26 @@ def compile_for(
         file = pathlib.Path(folder) / "step.hlo"
         file.write_bytes(program)
         compiled = _in_process(file, topology, replicas, timeout_s=timeout_s)
-    if kept and compiled.verdict not in (TIMED_OUT, ENDED):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        files.write_json(kept, dataclasses.asdict(compiled))
+    if kept and compiled.verdict in (FITS, TOO_LARGE):  # a broken installation fails, too, and is repaired
+        _keep(kept, compiled)
     return compiled
+
+
+def _keep(file: pathlib.Path, compiled: Compiled) -> None:
+    """Writes an answer for later runs; where that fails, this run still has it.
+
+    Several runs may write the same answer at once, each with a temporary file of its own.
+    """
+    content = json.dumps(dataclasses.asdict(compiled)).encode()
+    with contextlib.suppress(OSError):
+        files.write_bytes(file, content, draft=file.with_name(f"{file.name}.{secrets.token_hex(4)}"))
 
 
 def _kept_answer(file: pathlib.Path) -> Compiled | None:
     """The answer in a file of the cache; None if there is none, or a damaged one, or one of another form."""
     try:
         return Compiled(**json.loads(file.read_bytes()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 
@@ -171,6 +188,14 @@ def _last_words(said: str) -> str:
 
 
 # --- In the process of the compiler: jaxlib's own modules, which have no public interface for this.
+
+
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl
+
+
+def _end_with_parent() -> None:
+    """Has the kernel end this process with the one that started it, which may be killed for lack of memory."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _compiled(program: bytes, topology: str, replicas: int) -> Compiled:
@@ -356,6 +381,7 @@ def layer_of(operation: str) -> str:
 
 
 if __name__ == "__main__":
+    _end_with_parent()
     _program, _topology, _replicas = sys.argv[1:]
     _answer = _compiled(pathlib.Path(_program).read_bytes(), _topology, int(_replicas))
     print(json.dumps(dataclasses.asdict(_answer)))

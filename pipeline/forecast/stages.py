@@ -420,12 +420,15 @@ def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) 
     # Nobody knows how much of the memory's traffic fusion will leave, so the bound is arithmetic alone.
     least = _LEAST[weighed.is_frozen] * (weighed.flops or 0.0) * batch / (accelerator.teraflops * 1e12)
     is_told = least >= _SHORTEST
+    is_certain = weighed.kept > available
     verdict = f"{'fits' if fits else 'may not fit'}, if all outputs of layers are kept"
     verdict += "; outputs within loops are not counted" if is_unknown else ""
+    verdict = "does not fit: too much is always there" if is_certain else verdict
+    is_sure = fits and not is_unknown
     stage = Stage(
         name="memory",
         verdict=f"{verdict} ({formats.size(used)} of {formats.size(available)})",
-        is_good=True if fits and not is_unknown else None,
+        is_good=True if is_sure else False if is_certain else None,
         findings=() if fits else tuple(breakdown(weighed, batch=batch)),
     )
     timed = ()

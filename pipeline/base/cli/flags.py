@@ -182,6 +182,15 @@ def check_local_files(values: Mapping[str, str | None]) -> None:
                 expected="the name of a file",
                 action="Name a file in it.",
             )
+        # /dev/stdout may lead to a file: a superuser would replace the link itself.
+        is_in_dev = value and absolute(value).parent == pathlib.Path("/dev")
+        if is_in_dev or (value and pathlib.Path(value).exists() and not pathlib.Path(value).is_file()):
+            raise InputError(
+                f"--{name}={value}",
+                received="a device or a pipe",
+                expected="the name of an ordinary file",
+                action="Name a file, and read it afterwards.",
+            )
 
 
 def local_directory(name: str, value: str) -> pathlib.Path:

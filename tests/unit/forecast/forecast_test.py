@@ -4,8 +4,11 @@ import ast
 import dataclasses
 import inspect
 import math
+import os
 import pathlib
 import re
+import select
+import subprocess
 import sys
 
 import keras
@@ -350,10 +353,16 @@ def test_a_gpu_without_room_is_said_with_what_takes_it(plain):
     huge = dataclasses.replace(subject, weights=int(30e9))
     found = stages.forecast(huge, asked, batch=8, policy="mixed_bfloat16", timeout_s=1, cache=None)
     assert found.used_bytes > found.available_bytes
-    assert "may not fit" in found.stages[-1].verdict
+    assert "does not fit" in found.stages[-1].verdict and not found.is_good
+    assert any("Always there: weights 27.9 GiB" in each.text for each in found.stages[-1].findings)
+
+
+def test_outputs_without_room_on_a_gpu_speak_not_surely_against_it(plain):
+    (asked,) = targets_of(["l4:1"])  # the compiler may keep only some of them
+    found = stages.forecast(plain, asked, batch=1 << 30, policy="mixed_bfloat16", timeout_s=1, cache=None)
+    assert "may not fit" in found.stages[-1].verdict and found.is_good and not found.fits
     shown = terminal.render([page.head([found], None)])
     assert "l4:1    may not fit" in shown and "100.0%" not in shown
-    assert any("Always there: weights 27.9 GiB" in each.text for each in found.stages[-1].findings)
 
 
 class Block(keras.layers.Layer):
@@ -454,3 +463,53 @@ def test_two_steps_for_which_memory_is_missing_are_left_out_with_both_sizes(tmp_
     )
     assert (found.verdict, found.is_good) == ("left out: too little memory", None)
     assert "5.6 GiB here, and 4.0 GiB are free" in found.findings[0].text
+
+
+def test_only_answers_on_the_program_are_kept_and_none_that_cannot_be_written(monkeypatch, tmp_path):
+    given = []
+    monkeypatch.setattr(compiler, "_PACKAGES", ())
+    monkeypatch.setattr(compiler, "_in_process", lambda *_, **__: Compiled(verdict=given.pop(0)))
+
+    def verdict(cache: pathlib.Path) -> str:
+        return compiler.compile_for(b"program", "v5e:1x1", timeout_s=1, cache=cache).verdict
+
+    given[:] = [compiler.FAILED, compiler.ENDED, FITS]  # a broken installation, which is then repaired
+    assert [verdict(tmp_path) for _ in range(4)] == [compiler.FAILED, compiler.ENDED, FITS, FITS]
+    (tmp_path / "file").touch()
+    given[:] = [FITS, FITS]
+    assert [verdict(tmp_path / "file") for _ in range(2)] == [FITS, FITS] and not given
+
+
+def test_two_runs_may_keep_the_same_answer_at_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(compiler, "_PACKAGES", ())
+    monkeypatch.setattr(compiler, "_in_process", lambda *_, **__: Compiled(verdict=FITS))
+    replace, others = pathlib.Path.replace, []
+
+    def keep() -> Compiled:
+        return compiler.compile_for(b"program", "v5e:1x1", timeout_s=1, cache=tmp_path)
+
+    def replace_after_another_run(draft: pathlib.Path, path: pathlib.Path) -> None:
+        if not others:
+            others.append(path)
+            others.append(keep())
+        assert draft.exists()
+        replace(draft, path)
+
+    monkeypatch.setattr(pathlib.Path, "replace", replace_after_another_run)
+    assert keep().verdict == FITS
+    assert [path.name for path in tmp_path.iterdir()] == [others[0].name]
+
+
+def test_the_compiler_ends_with_the_run_that_started_it(tmp_path):
+    pipe = tmp_path / "step.hlo"
+    os.mkfifo(pipe)
+    call = f"compiler._in_process(pathlib.Path({str(pipe)!r}), 'v5e:1x1', 1, timeout_s=600)"
+    run = subprocess.Popen(
+        [sys.executable, "-c", f"import pathlib\nfrom pipeline.forecast import compiler\n{call}"]
+    )
+    with pipe.open("wb") as read:  # opens when the compiler reads it
+        run.kill()
+        run.wait()
+        closed = select.poll()
+        closed.register(read, select.POLLERR)
+        assert closed.poll(20_000)  # nobody reads it any more

@@ -1,5 +1,6 @@
 """Command lines and directories as users write them."""
 
+import os
 import pathlib
 
 import pytest
@@ -87,3 +88,10 @@ def test_a_directory_is_absolute(tmp_path: pathlib.Path, monkeypatch, value: str
 
 def test_a_url_stays():
     assert flags_lib.directory("gs://bucket/some/") == "gs://bucket/some"
+
+
+@pytest.mark.parametrize("name", ["/dev/full", "/dev/stdout", "pipe"])
+def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path: pathlib.Path, name: str):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="received a device or a pipe; expected the name of an ordinary"):
+        flags_lib.check_local_files({"json": str(tmp_path / name)})
