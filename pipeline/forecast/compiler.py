@@ -194,7 +194,7 @@ _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 def _end_with_parent() -> None:
-    """Has the kernel end this process with the one that started it, which may be killed for lack of memory."""
+    """Has the kernel end this process with the one that started it, which no longer can if it is killed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

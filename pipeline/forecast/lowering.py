@@ -16,9 +16,11 @@ from pipeline.report.section import Finding
 from pipeline.training.engine import measures, recomputation, rows, step
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.replicas import adapt_to_replicas
+from pipeline.training.experiment import model_code
 from pipeline.training.experiment import optimizer as optimizer_lib
+from pipeline.training.experiment.code import Code
 from pipeline.training.experiment.config import Experiment
-from pipeline.training.experiment.model import build_model
+from pipeline.training.experiment.model import build_model, naming_layer
 from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity.subject import Subject
 
@@ -61,6 +63,7 @@ class Weighed:
     specs: tuple[dict[str, tf.TensorSpec], object]
     replicas: int
     _run: Callable
+    _code: Code
 
     @property
     def kept(self) -> int:
@@ -95,7 +98,10 @@ class Weighed:
             return self._run(*tf.nest.pack_sequence_as((inputs, targets), given))
 
         try:
-            operations = list(operations_of(whole.get_concrete_function(*flat).graph))
+            with naming_layer(self._code):
+                operations = list(operations_of(whole.get_concrete_function(*flat).graph))
+        except InputError:
+            raise
         except Exception as error:  # a model's own code may raise anything
             raise _not_lowered(error) from error
         _require_compilable(operations)
@@ -122,7 +128,8 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
         be compiled, with its sums over all, but not run.
 
     Raises:
-      InputError: the experiment does not fit the dataset, or its first batch cannot be read.
+      InputError: the experiment does not fit the dataset, its first batch cannot be read, or the model
+        cannot be run.
     """
     subject = subject_lib.of_experiment(experiment, dataset)
     specs = _specs(subject)
@@ -152,11 +159,12 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
         spread=subject.objective.unit(subject.learned.spread),
         recomputing=recomputation.of(model, experiment.train.remat),
     )
-    outputs = Outputs(model)
+    code, group = model_code.locate(experiment.model), subject.schema.group
+    length = group.length if group else 1
+    with naming_layer(code):  # a layer that says its shapes runs here for the first time
+        forward, outputs = measures.forward_flops(model), Outputs(model)
     again = outputs.not_kept(experiment.train.remat)
     pattern, most = outputs.best_pattern()
-    forward, group = measures.forward_flops(model), subject.schema.group
-    length = group.length if group else 1
     return Weighed(
         model=model,
         weights=bytes_of(model.variables),
@@ -173,6 +181,7 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
         micro_batches=experiment.train.micro_batches,
         specs=specs,
         replicas=replicas,
+        _code=code,
         _run=run if replicas == 1 else lambda *given: strategy.run(run, args=given),
     )
 
