@@ -24,7 +24,9 @@ from pipeline.forecast.lowering import Weighed
 from pipeline.forecast.target import Target
 from pipeline.report import formats
 from pipeline.report.section import Finding
+from pipeline.training.experiment import model_code
 from pipeline.training.experiment.config import Experiment
+from pipeline.training.experiment.model import naming_layer
 from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity import updates
 
@@ -125,8 +127,13 @@ def rehearse(
         return Stage(name=name, verdict="left out: too little memory", is_good=None, findings=(finding,))
     smaller = dataclasses.replace(experiment.data, global_batch=_EXAMPLES)
     subject = subject_lib.of_experiment(dataclasses.replace(experiment, data=smaller), dataset)
-    model, run = updates.steps(subject, subject.batches(_REHEARSED), strategy=replicas, micro_batches=1)
-    run()
+    batches = subject.batches(_REHEARSED)
+    try:
+        with naming_layer(model_code.locate(experiment.model)):
+            model, run = updates.steps(subject, batches, strategy=replicas, micro_batches=1)
+            run()
+    except InputError as error:
+        return Stage(name=name, verdict=str(error), is_good=False)
     broken = [each.path for each in model.trainable_variables if not np.isfinite(each).all()]
     if broken:
         finding = Finding(

@@ -462,6 +462,18 @@ def test_two_steps_say_which_weight_is_no_number(tmp_path, rate, is_good):
     assert is_good or "is no finite number" in found.findings[0].text
 
 
+def test_two_steps_name_the_line_that_fails(dataset, plain):
+    config = small_config()
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:network", "layer": "AsArrayOfShape"}
+    found = stages.rehearse(
+        parsed(config), dataset, tf.distribute.get_strategy(), weighed=plain, free_bytes=1 << 40
+    )
+    source, first = inspect.getsourcelines(AsArray)
+    line = first + next(number for number, text in enumerate(source) if "np.asarray" in text)
+    assert found.is_good is False and f"{pathlib.Path(__file__).name}, line {line}." in found.verdict
+
+
 def test_two_steps_for_which_memory_is_missing_are_left_out_with_both_sizes(tmp_path):
     dataset, experiment = write_small_dataset(tmp_path / "tiny"), parsed(small_config())
     weighed = dataclasses.replace(
