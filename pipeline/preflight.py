@@ -235,9 +235,14 @@ def _examples(experiment: config_lib.Experiment, rows: int) -> int:
 def _batches(of_config: int) -> list[int]:
     """The global batches of --batch, each once, or that of the config."""
     for text in _BATCH.value:
-        if not (text.isascii() and text.isdigit() and int(text)):
+        if not (
+            text.isascii() and text.isdigit() and len(text) < 11 and 0 < int(text) <= config_lib.MOST_EXAMPLES
+        ):
             raise InputError(
-                "--batch", received=repr(text), expected="whole numbers above 0", action="Correct the flag."
+                "--batch",
+                received=repr(text[:40]),
+                expected=f"whole numbers from 1 to {config_lib.MOST_EXAMPLES:,}",
+                action="Correct the flag.",
             )
     return list(dict.fromkeys(map(int, _BATCH.value))) or [of_config]
 

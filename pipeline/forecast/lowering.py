@@ -108,7 +108,7 @@ class Weighed:
         try:
             content = whole.experimental_get_compiler_ir(*flat)(stage="hlo_serialized")
         except Exception as error:  # TensorFlow raises errors of several kinds for what XLA cannot do
-            raise _not_lowered(error, _unsized(operations)) from error
+            raise _endless(operations, error) or _not_lowered(error, _unsized(operations)) from error
         return Program(content=content, findings=tuple(_dynamic(operations)))
 
 
@@ -259,6 +259,19 @@ def _where(operation: tf.Operation) -> str:
         if not any(part in frame.filename for part in _LIBRARIES) and _ENGINE not in frame.filename
     ]
     return f", of {frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+
+
+def _endless(operations: Sequence[tf.Operation], error: Exception) -> InputError | None:
+    """The error of a loop whose gradient XLA refuses, with the loop's line; None for other errors."""
+    loops = [each for each in operations if each.type in measures.LOOPS and _where(each)]
+    if "maximum_iteration" not in str(error) or not loops:
+        return None
+    return InputError(
+        "the training step",
+        received=f"a loop that nothing limits{_where(loops[0])}",
+        expected="loops whose number of rounds has a limit, so that XLA can keep what their gradient needs",
+        action="Give it maximum_iterations.",
+    )
 
 
 def _not_lowered(error: Exception, unsized: Sequence[str] = ()) -> InputError:

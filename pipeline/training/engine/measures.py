@@ -37,7 +37,7 @@ def flops_of(graph: tf.Graph) -> int | None:
     """Operations of a graph; None where a loop hides how often it runs, or a size depends on data."""
     total = 0
     for operation in graph.get_operations():
-        if operation.type in _LOOPS:
+        if operation.type in LOOPS:
             return None
         if operation.type in _CALLS:
             inside = flops_of(_called(graph, operation))
@@ -52,7 +52,7 @@ def flops_of(graph: tf.Graph) -> int | None:
     return total
 
 
-_LOOPS = ("While", "StatelessWhile")
+LOOPS = ("While", "StatelessWhile")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 

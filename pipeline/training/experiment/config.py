@@ -299,7 +299,7 @@ def check_keys(config: Values) -> None:
 OWN_OPTIMIZERS = ("adamw", "adam", "sgd", "adagrad", "muon")
 SPARSE = ("auto", "always", "never")
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
-_MOST_EXAMPLES = 2**31 - 1  # in a batch, whose examples are counted in int32
+MOST_EXAMPLES = 2**31 - 1  # in a batch, whose examples are counted in int32
 _MOST_PIXELS = 16_384  # a side of an image
 _SEEDS = 2**32  # NumPy's
 
@@ -328,7 +328,7 @@ _PATTERNS: Rule = (
 # Other numbers would train without a warning, or fail late.
 _RULES: Mapping[str, Rule] = {
     "seed": (lambda value: 0 <= value < _SEEDS, f"a whole number from 0 to {_SEEDS - 1:,}"),
-    "global_batch": (lambda value: 1 <= value <= _MOST_EXAMPLES, f"1 to {_MOST_EXAMPLES:,} examples"),
+    "global_batch": (lambda value: 1 <= value <= MOST_EXAMPLES, f"1 to {MOST_EXAMPLES:,} examples"),
     "image_size": (
         _is_size,
         f"a height and a width of at most {_MOST_PIXELS:,}, as 224,224; 0,0: the size in the schema",

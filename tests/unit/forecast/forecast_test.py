@@ -115,6 +115,13 @@ class Parted(keras.layers.Layer):
         return tf.concat([x[at:], x[:at]], 0)
 
 
+class Endless(keras.layers.Layer):
+    """Doubles a number until it is large, however often that is."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.while_loop(lambda y: tf.reduce_sum(y) < 1e6, lambda y: (2.0 * y + 1.0,), (x,))[0]
+
+
 class Nothing(keras.layers.Layer):
     """Changes nothing."""
 
@@ -212,6 +219,12 @@ def test_results_of_a_size_that_the_data_give_are_noted(dataset, plain, layer, o
     found = [each.text for each in weighed(dataset, layer).program(8).findings]
     assert operation in found[0] and "in call" in found[0]
     assert not plain.program(8).findings
+
+
+def test_a_loop_without_a_limit_is_named_with_its_line(dataset):
+    said = r"a loop that nothing limits, of .*forecast_test.py, line \d+, in call.*Give it maximum_iterations"
+    with pytest.raises(InputError, match=said):
+        weighed(dataset, "Endless").program(8)
 
 
 @pytest.mark.slow
