@@ -109,9 +109,10 @@ def test_a_step_has_the_same_numbers(strategy, settings):
     kept = trained((), strategy=strategy, **settings)
     again = trained(BLOCKS, strategy=strategy, **settings)
     assert kept.keys() == again.keys() and any("moving_mean" in each for each in kept)
-    most = 1e-6 if settings.get("jit") else 0.0  # XLA fuses what is kept and what is not differently
+    # XLA fuses what is kept and what is not differently, so it rounds differently.
+    most = 1e-5 if settings.get("jit") else 0.0
     for name, values in kept.items():
-        np.testing.assert_allclose(again[name], values, rtol=0, atol=most, err_msg=name)
+        np.testing.assert_allclose(again[name], values, rtol=most, atol=most, err_msg=name)
     assert np.isfinite(kept["sums"]).all()
 
 
