@@ -35,12 +35,13 @@ import numpy as np
 
 from pipeline.base import files
 from pipeline.base.errors import InputError
+from pipeline.forecast import traffic
 
 FITS, TOO_LARGE, FAILED, TIMED_OUT = "fits", "too large", "failed", "timed out"
 ENDED = "the compiler's process ended"
 _PACKAGES = ("jax", "libtpu")  # their versions decide an answer
 _NEEDED = ("jax", "jaxlib", "libtpu")
-_ANSWERS = 5  # form of what is kept in a cache
+_ANSWERS = 6  # form of what is kept in a cache
 # libtpu looks for the machine that it runs on; these tell it that there is none.
 _ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
@@ -70,6 +71,7 @@ class Compiled:
       limit_bytes: memory of the device, where the compiler says it.
       argument_bytes: weights, state of the optimizer and batch.
       flops: what a step computes.
+      accessed_bytes: what it reads from the device's memory and writes to it, at most.
       collectives: bytes that a device puts into operations with other devices, by their kind.
       collective_operations: how many such operations a step has.
       cycles: cycles of a step, by the scope of the operation that spends them.
@@ -83,6 +85,7 @@ class Compiled:
     limit_bytes: float = 0.0
     argument_bytes: float = 0.0
     flops: float = 0.0
+    accessed_bytes: float = 0.0
     collectives: Mapping[str, int] = dataclasses.field(default_factory=dict)
     collective_operations: int = 0
     cycles: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -222,6 +225,7 @@ def _compiled(program: bytes, topology: str, replicas: int) -> Compiled:
         peak_bytes=float(memory.peak_memory_in_bytes),
         argument_bytes=float(memory.argument_size_in_bytes),
         flops=float(costs.get("flops", 0.0)),
+        accessed_bytes=min(float(costs.get("bytes accessed", math.inf)), traffic.hbm_bytes(text)),
         collectives=collectives(text),
         collective_operations=len(_COLLECTIVE.findall(text)),
         cycles=_cycles(text),
@@ -363,10 +367,8 @@ _NO_LAYERS = ("gradient_tape", "StatefulPartitionedCall", "PartitionedCall", "co
 
 def _cycles(text: str) -> dict[str, int]:
     """Cycles by layer, the most first, of the optimised program's entry."""
-    entry = text[text.index("ENTRY ") :]
-    entry = entry[: entry.index("\n}")]
     found: dict[str, int] = {}
-    for line in entry.splitlines():
+    for line in traffic.entry_of(text).splitlines():
         if estimate := _ESTIMATE.search(line):
             operation = _OPERATION.search(line)
             layer = layer_of(operation[1]) if operation else _UNNAMED

@@ -1,7 +1,7 @@
 """The stages of a preflight: lint, two real steps, lowering, compilation; each with a verdict.
 
 The first error ends what depends on it. All times are estimates: a band from the roofline (the longer of
-arithmetic and unavoidable memory traffic at their peaks) to the compiler's own count of cycles, and what the
+arithmetic and memory traffic at their peaks) to the compiler's own count of cycles, and what the
 sums over a slice's devices add by a model of its links. None knows the feed.
 """
 
@@ -405,8 +405,7 @@ def _band(weighed: Weighed, compiled: Compiled, target: Target, *, batch: int) -
     if compiled.loops:
         return None
     accelerator = target.accelerator
-    # XLA's own count of bytes is of no use here: it counts what stays within a chip's fast memory, too.
-    moved = weighed.moved + batch * weighed.example
+    moved = max(weighed.moved + batch * weighed.example, compiled.accessed_bytes)
     roofline = max(
         compiled.flops / (accelerator.teraflops * 1e12),
         moved / (accelerator.gb_per_s * 1e9),
@@ -414,7 +413,7 @@ def _band(weighed: Weighed, compiled: Compiled, target: Target, *, batch: int) -
     if accelerator.clock_ghz is None:
         return Band(low=roofline, high=roofline)
     counted = sum(compiled.cycles.values()) / (accelerator.clock_ghz * 1e9)
-    return Band(low=roofline, high=max(roofline, counted))
+    return Band(low=min(roofline, counted), high=max(roofline, counted))
 
 
 def _by_roofline(weighed: Weighed, target: Target, *, batch: int, noted: Stage) -> Forecast:

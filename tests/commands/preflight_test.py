@@ -51,6 +51,8 @@ def test_operations_and_arguments_are_those_of_the_formulas(weighed, topology):
     assert found.flops == pytest.approx(formula, rel=0.05)
     assert found.argument_bytes == pytest.approx(weighed.kept + batch * weighed.example, rel=0.01)
     assert found.peak_bytes > weighed.weights and found.cycles
+    # So few activations stay in fast memory: what is left is each weight, with its moments, in and out.
+    assert weighed.moved <= found.accessed_bytes < 1.1 * weighed.moved
 
 
 @pytest.mark.parametrize("name", ["v4:1x1x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1"])
