@@ -41,6 +41,7 @@ FITS, TOO_LARGE, FAILED, TIMED_OUT = "fits", "too large", "failed", "timed out"
 ENDED = "the compiler's process ended"
 _PACKAGES = ("jax", "libtpu")  # their versions decide an answer
 _NEEDED = ("jax", "jaxlib", "libtpu")
+_LEAST_EFFORT = -1.0
 _ANSWERS = 6  # form of what is kept in a cache
 # libtpu looks for the machine that it runs on; these tell it that there is none.
 _ENVIRONMENT = {
@@ -110,21 +111,29 @@ def require_installed() -> None:
 
 
 def compile_for(
-    program: bytes, topology: str, *, timeout_s: float, cache: pathlib.Path | None, replicas: int = 1
+    program: bytes,
+    topology: str,
+    *,
+    timeout_s: float,
+    cache: pathlib.Path | None,
+    replicas: int = 1,
+    is_quick: bool = False,
 ) -> Compiled:
     """Compiles in a process of its own, or takes what the cache has of the same program and versions.
 
     Args:
       replicas: devices of the topology that run the program together.
+      is_quick: whether the compiler makes the least effort, in a quarter of the time. Then only the memory
+        means something: it was within 3% of the other.
     """
-    key = _key(program, topology, replicas)
+    key = _key(program, topology, replicas, is_quick)
     kept = cache / f"{key}.json" if cache else None
     if kept and (answer := _kept_answer(kept)):
         return answer
     with tempfile.TemporaryDirectory(prefix="penstock-preflight-") as folder:
         file = pathlib.Path(folder) / "step.hlo"
         file.write_bytes(program)
-        compiled = _in_process(file, topology, replicas, timeout_s=timeout_s)
+        compiled = _in_process(file, topology, replicas, timeout_s=timeout_s, is_quick=is_quick)
     if kept and compiled.verdict in (FITS, TOO_LARGE):  # a broken installation fails, too, and is repaired
         _keep(kept, compiled)
     return compiled
@@ -148,9 +157,13 @@ def _kept_answer(file: pathlib.Path) -> Compiled | None:
         return None
 
 
-def _key(program: bytes, topology: str, replicas: int) -> str:
+def _key(program: bytes, topology: str, replicas: int, is_quick: bool) -> str:
     versions = [importlib.metadata.version(name) for name in _PACKAGES]
-    parts = [_ordered(program), f"{topology} {replicas} {_ANSWERS}".encode(), *map(str.encode, versions)]
+    parts = [
+        _ordered(program),
+        f"{topology} {replicas} {is_quick} {_ANSWERS}".encode(),
+        *map(str.encode, versions),
+    ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
@@ -163,8 +176,10 @@ def _ordered(program: bytes) -> bytes:
     return _GRADIENTS.sub(lambda found: b"\n".join(sorted(re.split(rb"\n(?=[\x0e\x0f])", found[0]))), program)
 
 
-def _in_process(file: pathlib.Path, topology: str, replicas: int, *, timeout_s: float) -> Compiled:
-    command = [sys.executable, "-m", __name__, str(file), topology, str(replicas)]
+def _in_process(
+    file: pathlib.Path, topology: str, replicas: int, *, timeout_s: float, is_quick: bool = False
+) -> Compiled:
+    command = [sys.executable, "-m", __name__, str(file), topology, str(replicas), str(int(is_quick))]
     own = f"{os.environ.get('LIBTPU_INIT_ARGS', '')} {_STACK}".strip()
     environment = {**os.environ, **_ENVIRONMENT, "LIBTPU_INIT_ARGS": own}
     try:
@@ -201,10 +216,10 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _compiled(program: bytes, topology: str, replicas: int) -> Compiled:
+def _compiled(program: bytes, topology: str, replicas: int, *, is_quick: bool) -> Compiled:
     began = time.monotonic()
     try:
-        executable = _executable(program, topology, replicas)
+        executable = _executable(program, topology, replicas, is_quick=is_quick)
     except Exception as error:  # jaxlib raises its own, of no common kind
         text = str(error)
         memory = _MEMORY.search(text)
@@ -238,7 +253,7 @@ def _bytes(number: str, unit: str) -> float:
     return float(number) * _UNITS[unit.upper()]
 
 
-def _executable(program: bytes, topology: str, replicas: int):
+def _executable(program: bytes, topology: str, replicas: int, *, is_quick: bool):
     mlir, client = import_module("jax._src.interpreters.mlir"), import_module("jax._src.lib").xla_client
     topologies = import_module("jax.experimental.topologies")
     convert, ir = import_module("jaxlib._jax").mlir.hlo_to_stablehlo, import_module("jaxlib.mlir.ir")
@@ -246,6 +261,8 @@ def _executable(program: bytes, topology: str, replicas: int):
     devices = described.devices[:replicas]
     options = client.CompileOptions()
     options.num_replicas = options.executable_build_options.num_replicas = replicas
+    if is_quick:
+        options.executable_build_options.exec_time_optimization_effort = _LEAST_EFFORT
     options.device_assignment = client.DeviceAssignment.create(np.array([[each.id] for each in devices]))
     context = mlir.make_ir_context()
     context.allow_unregistered_dialects = True
@@ -384,6 +401,7 @@ def layer_of(operation: str) -> str:
 
 if __name__ == "__main__":
     _end_with_parent()
-    _program, _topology, _replicas = sys.argv[1:]
-    _answer = _compiled(pathlib.Path(_program).read_bytes(), _topology, int(_replicas))
+    _program, _topology, _replicas, _is_quick = sys.argv[1:]
+    _content = pathlib.Path(_program).read_bytes()
+    _answer = _compiled(_content, _topology, int(_replicas), is_quick=_is_quick == "1")
     print(json.dumps(dataclasses.asdict(_answer)))

@@ -20,7 +20,7 @@ from pipeline.forecast import compiler, links, lint
 from pipeline.forecast.compiler import FITS, TOO_LARGE, Compiled
 from pipeline.forecast.layers import layer_of
 from pipeline.forecast.links import Sums
-from pipeline.forecast.lowering import Weighed
+from pipeline.forecast.lowering import Program, Weighed
 from pipeline.forecast.target import Target
 from pipeline.report import formats
 from pipeline.report.section import Finding
@@ -40,6 +40,9 @@ _WORTHWHILE = 0.1  # of all outputs: what is less is not worth a recomputation
 # Part of the products of a forward pass, of one for weights and of one for inputs that a step needs in any
 # case: no gradient of the first layer's inputs, which may be the widest, and none of weights that are frozen.
 _LEAST = {False: 2 / 3, True: 1 / 3}
+_MANY = 8  # times the memory: outputs from which a batch is first looked at in a part
+_SURELY = 4  # times the memory: what no compiler saves, by computing again or by sharing
+_RECKONED = "reckoned from"
 _GRAIN = 8  # a search looks at multiples of it
 _FULL = 1.0 + 1e-9  # share of memory of what does not fit by a hair
 
@@ -186,10 +189,24 @@ def forecast(
     if not target.accelerator.is_tpu:
         return _by_roofline(weighed, target, batch=batch, noted=noted)
 
-    def compiled_for(lowered: bytes, replicas: int = 1) -> Compiled:
+    def compiled_for(lowered: bytes, replicas: int = 1, *, is_quick: bool = False) -> Compiled:
         return compiler.compile_for(
-            lowered, target.topology, timeout_s=timeout_s, cache=cache, replicas=replicas
+            lowered,
+            target.topology,
+            timeout_s=timeout_s,
+            cache=cache,
+            replicas=replicas,
+            is_quick=is_quick,
         )
+
+    def compiled_alone(program: Program, examples: int) -> Compiled:
+        far = _far_too_large(
+            weighed,
+            examples,
+            available=target.accelerator.memory_gb * 1e9,
+            compiled=lambda fewer: compiled_for(weighed.program(fewer).content, is_quick=True),
+        )
+        return far or compiled_for(program.content)
 
     try:
         program = weighed.program(batch)
@@ -199,11 +216,11 @@ def forecast(
     said = tuple(program.findings)
     verdict = f"a program of {formats.size(len(program.content))}"
     lowered = Stage(name="lowering", verdict=verdict, is_good=None if said else True, findings=said)
-    compiled = compiled_for(program.content)
+    compiled = compiled_alone(program, batch)
     available = compiled.limit_bytes or target.accelerator.memory_gb * 1e9
 
     def share(examples: int) -> float:
-        found = compiled if examples == batch else compiled_for(weighed.program(examples).content)
+        found = compiled if examples == batch else compiled_alone(weighed.program(examples), examples)
         if found.verdict not in (FITS, TOO_LARGE):
             raise _no_answer(examples, found)
         if found.verdict == FITS:
@@ -235,6 +252,36 @@ def forecast(
         available_bytes=available,
         band=band,
         largest_batch=largest,
+    )
+
+
+def _far_too_large(
+    weighed: Weighed, batch: int, *, available: float, compiled: Callable[[int], Compiled]
+) -> Compiled | None:
+    """What a batch would take that is many times too large; None for others.
+
+    The compiler needs many minutes to refuse such a batch. A quick compilation of a part of it tells how much
+    memory an example takes.
+
+    Args:
+      available: memory of a device, in bytes.
+      compiled: the compiler's quick answer for fewer examples.
+    """
+    grain = math.lcm(_GRAIN, weighed.micro_batches)
+    outputs = weighed.activations(batch)
+    fewer = int(batch * available / outputs) // grain * grain if outputs > _MANY * available else 0
+    part = compiled(fewer) if fewer else None
+    if part is None or part.verdict != FITS:
+        return None
+    needed = weighed.kept + (part.peak_bytes - weighed.kept) * batch / fewer
+    if needed < _SURELY * available:
+        return None
+    return Compiled(
+        verdict=TOO_LARGE,
+        message=f"{_RECKONED} a compilation of {fewer:,} examples",
+        peak_bytes=needed,
+        limit_bytes=available,
+        seconds=part.seconds,
     )
 
 
@@ -305,7 +352,7 @@ def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
         return Stage(
             name="compilation",
             verdict=f"does not fit: {formats.size(compiled.peak_bytes)} where there are "
-            f"{formats.size(compiled.limit_bytes)}"
+            f"{formats.size(compiled.limit_bytes)}{_reckoned(compiled)}"
             if compiled.peak_bytes
             else "does not fit",
             is_good=False,
@@ -316,6 +363,10 @@ def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
         verdict=f"{compiled.verdict}: {compiled.message or 'without a word'}",
         is_good=False,
     )
+
+
+def _reckoned(compiled: Compiled) -> str:
+    return f", {compiled.message}" if compiled.message.startswith(_RECKONED) else ""
 
 
 def _of_slice(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:

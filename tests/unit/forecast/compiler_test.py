@@ -15,7 +15,7 @@ from pipeline.forecast.compiler import ENDED, FITS, TIMED_OUT, Compiled
 @pytest.fixture
 def program(tmp_path, monkeypatch):
     """Makes a shell script take the place of the compiler's process."""
-    monkeypatch.setattr(compiler, "_key", lambda program, topology, replicas: f"{topology}-key")
+    monkeypatch.setattr(compiler, "_key", lambda program, topology, *others: f"{topology}-key")
 
     def made(script: str) -> None:
         file = tmp_path / "python"

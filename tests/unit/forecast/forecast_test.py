@@ -357,6 +357,34 @@ def test_a_loop_of_which_one_round_is_counted_has_no_time(plain, monkeypatch):
     assert "none is forecast: of 2 loops" in stage.verdict
 
 
+def test_a_batch_many_times_too_large_is_refused_by_a_part_of_it(plain, monkeypatch):
+    asked = []
+
+    def answer(program: bytes, topology: str, *, is_quick: bool, **more) -> Compiled:
+        asked.append(is_quick)
+        return Compiled(verdict=FITS, peak_bytes=2e9 if is_quick else 1e9)
+
+    def forecast(batch: int) -> stages.Forecast:
+        asked.clear()
+        return stages.forecast(large, V5E, batch=batch, policy="mixed_bfloat16", timeout_s=1, cache=None)
+
+    monkeypatch.setattr(compiler, "compile_for", answer)
+    # Outputs of 1 GB an example, and 16.9 GB of memory: the part that is compiled has 16 examples.
+    layer = dataclasses.replace(plain.layers[0], outputs=10**9)
+    large = dataclasses.replace(plain, layers=(layer,))
+    found = forecast(1_024)
+    assert asked == [True] and not found.is_good
+    assert found.used_bytes == pytest.approx(1_024 / 16 * 2e9, rel=1e-3)
+    said = found.stages[-1]
+    assert (
+        "does not fit: 119.2 GiB where there are 15.7 GiB, reckoned from a compilation of 16" in said.verdict
+    )
+    assert any("Always there" in each.text for each in said.findings)
+    # Twice too large, or outputs of four times the memory: the compiler decides.
+    assert forecast(128).is_good and asked == [True, False]
+    assert forecast(64).is_good and asked == [False]
+
+
 def test_cycles_and_memory_by_layer_are_on_terminal_and_page(plain):
     compiled = Compiled(verdict=FITS, cycles={"network_1/hidden_3": 900_000, "adam_w": 100_000})
     of_micro_batches = dataclasses.replace(plain, micro_batches=2)
