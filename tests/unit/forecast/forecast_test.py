@@ -381,7 +381,7 @@ def test_a_batch_many_times_too_large_is_refused_by_a_part_of_it(plain, monkeypa
     )
     assert any("Always there" in each.text for each in said.findings)
     # Twice too large, or outputs of four times the memory: the compiler decides.
-    assert forecast(128).is_good and asked == [True, False]
+    assert forecast(144).is_good and asked == [True, False]
     assert forecast(64).is_good and asked == [False]
 
 
