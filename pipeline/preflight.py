@@ -30,7 +30,6 @@ import dataclasses
 import datetime
 import functools
 import importlib.metadata
-import importlib.util
 import os
 import pathlib
 import shlex
@@ -209,8 +208,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _about(arguments: Sequence[str], today: datetime.date) -> dict[str, str]:
-    names = ("tensorflow", "keras", "jax", "libtpu")
-    installed = [each for each in names if importlib.util.find_spec(each)]
+    names = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "keras", "jax", "libtpu")
+    installed = [each for each in names if any(importlib.metadata.distributions(name=each))]
     return {
         "command": shlex.join(["python", "-m", "pipeline.preflight", *arguments]),
         "day": today.isoformat(),
