@@ -29,7 +29,7 @@ def head(
             memory(each),
             time(each.band),
             utilisation(each),
-            _largest(each.largest_batch),
+            _largest(each),
         ]
         for each in forecasts
     ]
@@ -92,6 +92,7 @@ def as_json(
                 "flops": each.flops,
                 "seconds": [each.band.low, each.band.high] if each.band else None,
                 "largest_batch_of_a_device": each.largest_batch or None,
+                "refused_batch_of_a_device": each.refused_batch or None,
                 "stages": list(map(_stage, each.stages)),
                 "cycles": dict(by_layer(each, most=_LAYERS)),
                 "layers": [
@@ -143,10 +144,12 @@ def _answer(forecast: Forecast) -> str:
     return "ok" if forecast.used_bytes <= forecast.available_bytes else "may not fit"
 
 
-def _largest(batch: int) -> str:
+def _largest(forecast: Forecast) -> str:
+    batch = forecast.largest_batch
     if not batch:
         return ""
-    return f"{'at least ' if batch >= LARGEST else ''}{formats.count(batch)}"
+    refused = f"; {formats.count(forecast.refused_batch)} does not fit" if forecast.refused_batch else ""
+    return f"{'at least ' if batch >= LARGEST else ''}{formats.count(batch)}{refused}"
 
 
 def _rate(forecast: Forecast) -> str:

@@ -78,6 +78,7 @@ class Forecast:
       used_bytes: memory of a device at the worst moment; an upper bound where nothing was compiled.
       available_bytes: memory of a device.
       largest_batch: the largest batch of a device, where it was searched.
+      refused_batch: the smallest that was tried in the search and did not fit; 0 if all did.
     """
 
     target: Target
@@ -89,6 +90,7 @@ class Forecast:
     available_bytes: float = 0.0
     band: Band | None = None
     largest_batch: int = 0
+    refused_batch: int = 0
 
     @property
     def is_good(self) -> bool:
@@ -219,12 +221,15 @@ def forecast(
     compiled = compiled_alone(program, batch)
     available = compiled.limit_bytes or target.accelerator.memory_gb * 1e9
 
+    refused: list[int] = []
+
     def share(examples: int) -> float:
         found = compiled if examples == batch else compiled_alone(weighed.program(examples), examples)
         if found.verdict not in (FITS, TOO_LARGE):
             raise _no_answer(examples, found)
         if found.verdict == FITS:
             return min(1.0, found.peak_bytes / available)
+        refused.append(examples)
         return max(_FULL, found.peak_bytes / available) if found.peak_bytes else math.inf
 
     largest = 0
@@ -252,6 +257,7 @@ def forecast(
         available_bytes=available,
         band=band,
         largest_batch=largest,
+        refused_batch=min(refused, default=0),
     )
 
 
@@ -461,7 +467,7 @@ def _band(weighed: Weighed, compiled: Compiled, target: Target, *, batch: int) -
         compiled.flops / (accelerator.teraflops * 1e12),
         moved / (accelerator.gb_per_s * 1e9),
     )
-    if accelerator.clock_ghz is None:
+    if accelerator.clock_ghz is None or not compiled.cycles:
         return Band(low=roofline, high=roofline)
     counted = sum(compiled.cycles.values()) / (accelerator.clock_ghz * 1e9)
     return Band(low=min(roofline, counted), high=max(roofline, counted))

@@ -10,7 +10,8 @@ Results are lines of JSON: what is there is not run again. Three kinds of cases:
 step    lint, two steps, lowering and compilation for one device
 slice   the same for a slice of four chips, data-parallel
 search  --find_max_batch; then, each in a command of its own and without the cache, that batch, which must
-        fit, the next step up, which must not, and one that can never fit, with its breakdown
+        fit, the smallest that the search saw refused, which must not, and one that can never fit, with its
+        breakdown
 
 It needs requirements/preflight.txt and requirements/models.txt. The exit code is 1 where one has no verdict.
 """
@@ -29,7 +30,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.forecast.stages import SUMS, step_of
+from pipeline.forecast.stages import SUMS
 from pipeline.forecast.target import targets_of
 from pipeline.report import formats
 from tests.soak import processes
@@ -199,6 +200,7 @@ def _forecast_of(ended: Ended) -> dict[str, object]:
         "stages": [*rehearsal, *forecast["stages"]],
         **{name: forecast[name] for name in names},
         "largest": forecast["largest_batch_of_a_device"],
+        "refused": forecast["refused_batch_of_a_device"],
     }
 
 
@@ -209,7 +211,8 @@ def _search(job: Job, scratch: pathlib.Path, limits: Limits) -> dict[str, object
     largest = found.get("largest") or 0
     faults = [found["fault"]] if searched.fault else [] if largest else ["no batch was found"]
     never = max(_NEVER_FITS, 8 * largest)
-    wanted = {largest: True, largest + step_of(largest): False, never: False} if largest else {never: False}
+    refused = found.get("refused") or never
+    wanted = {largest: True, refused: False, never: False} if largest else {never: False}
     checks, spent = [], [searched.cpu_seconds]
     for batch, fits in wanted.items():
         ended = preflight(job, scratch, limits, *alone, batch=batch, is_cached=False)

@@ -19,8 +19,8 @@ import tensorflow as tf
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.forecast import compiler, lint, lowering, page, stages
-from pipeline.forecast.compiler import FITS, Compiled
-from pipeline.forecast.lowering import Weighed
+from pipeline.forecast.compiler import FITS, TOO_LARGE, Compiled
+from pipeline.forecast.lowering import Program, Weighed
 from pipeline.forecast.target import targets_of
 from pipeline.report import formats, html, terminal
 from pipeline.training.engine.precision import Precision
@@ -308,6 +308,21 @@ def test_a_search_tries_batches_that_micro_batches_divide(limit):
     found = stages.largest_batch(96, of_memory, empty=0.1, grain=24)
     assert not any(each % 24 for each in tried)
     assert found == 0 if limit < 24 else found <= limit < found + stages.step_of(found, 24)
+
+
+def test_a_search_says_what_fits_and_what_did_not(plain, monkeypatch):
+    def compiled(program: bytes, topology: str, **more) -> Compiled:
+        fits = int(program) <= 1_000
+        return Compiled(verdict=FITS if fits else TOO_LARGE, peak_bytes=15.75e6 * int(program), flops=1e9)
+
+    monkeypatch.setattr(Weighed, "program", lambda self, batch: Program(content=b"%d" % batch, findings=()))
+    monkeypatch.setattr(compiler, "compile_for", compiled)
+    common = {"policy": "mixed_bfloat16", "timeout_s": 1, "cache": None, "searches": True}
+    found = stages.forecast(plain, V5E, batch=64, **common)
+    assert found.largest_batch <= 1_000 < found.refused_batch
+    assert found.refused_batch - found.largest_batch <= stages.step_of(found.largest_batch)
+    shown = terminal.render([page.head([found], None)])
+    assert f"{found.largest_batch}; {found.refused_batch:,} does not fit" in shown
 
 
 def test_where_a_search_ends_more_may_fit(plain):
