@@ -304,8 +304,8 @@ def _row(found: Mapping) -> str:
     if found.get("used_bytes"):
         memory = f"{formats.size(found['used_bytes'])} of {formats.size(found['available_bytes'])}"
     if found.get("seconds"):
-        low, high = (f"{1e3 * each:.3g}" for each in found["seconds"])
-        time_ = f"{low} to {high} ms" if low != high else f"at least {low} ms"
+        low, high = map(formats.step_time, found["seconds"])
+        time_ = f"{low} to {high}" if low != high else f"at least {low}"
     cells = (found["case"], where, found["batch"], verdict, memory, time_, round(found["cpu_seconds"]))
     return f"| {' | '.join(map(str, cells))} |"
 

@@ -322,7 +322,7 @@ def test_a_search_says_what_fits_and_what_did_not(plain, monkeypatch):
     assert found.largest_batch <= 1_000 < found.refused_batch
     assert found.refused_batch - found.largest_batch <= stages.step_of(found.largest_batch)
     shown = terminal.render([page.head([found], None)])
-    assert f"{found.largest_batch}; {found.refused_batch:,} does not fit" in shown
+    assert f"{found.largest_batch:,}; {found.refused_batch:,} does not fit" in shown
 
 
 def test_where_a_search_ends_more_may_fit(plain):

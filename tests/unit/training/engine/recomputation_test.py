@@ -68,7 +68,7 @@ def trained(patterns, *, strategy: str, policy: str = "float32", parts: int = 1,
     with strategy.scope():
         model = network(policy)
         adapt_to_replicas(model, replicas=count)
-        optimizer = keras.optimizers.Adam(0.01)
+        optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
         model.optimizer = keras.optimizers.LossScaleOptimizer(optimizer) if "16" in policy else optimizer
         model.optimizer.build(model.trainable_variables)
     step = train_step(
