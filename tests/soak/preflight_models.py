@@ -304,10 +304,14 @@ def _row(found: Mapping) -> str:
     if found.get("used_bytes"):
         memory = f"{formats.size(found['used_bytes'])} of {formats.size(found['available_bytes'])}"
     if found.get("seconds"):
-        low, high = map(formats.step_time, found["seconds"])
+        low, high = map(_short, found["seconds"])
         time_ = f"{low} to {high}" if low != high else f"at least {low}"
     cells = (found["case"], where, found["batch"], verdict, memory, time_, round(found["cpu_seconds"]))
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def _short(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-4 else f"{1e6 * seconds:.3g} µs"
 
 
 def _searched_row(found: Mapping) -> str:
