@@ -108,7 +108,7 @@ def deep(numeric: int, outputs: int) -> keras.Model:
     return keras.Model(inputs, keras.layers.Dense(outputs, dtype="float32")(x))
 
 
-def test_what_is_computed_again_takes_less_memory_and_a_third_more_operations(tmp_path):
+def test_what_is_computed_again_takes_less_memory_and_a_sixth_more_operations(tmp_path):
     dataset, config, found = write_small_dataset(tmp_path / "tiny"), small_config(), []
     config.train.micro_batches, config.optimizer.ema = 1, 0.0
     with config.unlocked():
@@ -120,7 +120,8 @@ def test_what_is_computed_again_takes_less_memory_and_a_third_more_operations(tm
     kept, again = found
     assert again.verdict == FITS, again.message
     assert again.peak_bytes < 0.5 * kept.peak_bytes
-    assert 1.2 * kept.flops < again.flops < 1.35 * kept.flops
+    # Of a block's two products only the first is computed again: no gradient needs what the second gave.
+    assert again.flops == pytest.approx(7 / 6 * kept.flops, rel=0.02)
 
 
 def normalised(numeric: int, outputs: int) -> keras.Model:
