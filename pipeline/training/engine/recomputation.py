@@ -2,6 +2,9 @@
 
 Between forward and backward pass only the layer's inputs and outputs stay in memory. Both times the layer
 gets the same values of all its variables: dropout draws the same masks, and moving statistics change once.
+
+Keras's own `RematScope` (3.15 on TensorFlow 2.21, tried) does not help: in a graph it refuses each layer that
+is called with an argument by name, such as `training`.
 """
 
 import contextlib
