@@ -1,10 +1,13 @@
 """Values of a config: looked up by dotted keys, checked by rules, and turned into frozen sections."""
 
 import dataclasses
+import fnmatch
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+
+from pipeline.base.errors import InputError
 
 Values = Mapping[str, object]  # by key; a section is itself such a mapping
 Rule = tuple[Callable[[Any], bool], str]  # says whether a value is valid, and describes valid ones
@@ -48,3 +51,15 @@ def broken_rules(values: Values, rules: Mapping[str, Rule]) -> Iterator[tuple[st
         value = value_at(values, key)
         if not will_do(value):
             yield key, value, expected
+
+
+def require_matches(patterns: Sequence[str], names: Sequence[str], *, key: str, kind: str) -> None:
+    """Raises InputError if a pattern of the config's `key` matches none of the names, each of a `kind`."""
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            raise InputError(
+                f"--config.{key}",
+                received=f"{pattern!r}, which matches no {kind}",
+                expected=f"patterns of {', '.join(names)}",
+                action="Correct it in the config file or on the command line; * stands for any characters.",
+            )

@@ -78,6 +78,7 @@ class Compiled:
       cycles: cycles of a step, by the scope of the operation that spends them.
       loops: loops of the program. Of each, all these counts hold one round.
       seconds: how long the compilation took.
+      reckoned_from: examples of the smaller batch that was compiled instead; 0: this one was compiled.
     """
 
     verdict: str
@@ -92,6 +93,7 @@ class Compiled:
     cycles: Mapping[str, int] = dataclasses.field(default_factory=dict)
     loops: int = 0
     seconds: float = 0.0
+    reckoned_from: int = 0
 
 
 def require_installed() -> None:
@@ -212,7 +214,7 @@ _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 def _end_with_parent() -> None:
-    """Has the kernel end this process with the one that started it, which no longer can if it is killed."""
+    """Has the kernel end this process when its parent ends, also if that one is killed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import keras
 import tensorflow as tf
@@ -108,15 +108,14 @@ def operations_of(graph: tf.Graph) -> Iterator[tf.Operation]:
             yield from operations_of(graph._get_function(operation.get_attr("f").name).graph)
 
 
-def layer_of(scope: str, names: Iterable[str]) -> str:
+def layer_of(scope: str, names: Collection[str]) -> str:
     """The layer of a scope, or its first part: TensorFlow numbers each name, `dense_1` → `dense_1_2`.
 
     So `dense_1` is first looked for as `dense`, beside which Keras calls another layer `dense_1`.
     """
-    known = set(names)
     for part in reversed(scope.split("/")):
         for name in (_NUMBER.sub("", part), part):
-            if name in known:
+            if name in names:
                 return name
     return scope.split("/")[0]
 

@@ -42,8 +42,6 @@ class Weighed:
       flops: what a training step computes for one example; None where it cannot be counted.
       is_frozen: whether weights stay as they are, so that a step computes less than `flops`.
       again: what is computed again for one example, and so not kept.
-      again_with: the pattern for `config.train.remat` that would keep least, and how much more it would not
-        keep for one example; empty and 0 where none helps.
       specs: a device's batch: names of inputs, then of targets, as `tf.TensorSpec`s of one example.
       replicas: devices among which a step is divided; each has a batch of its own.
     """
@@ -58,17 +56,27 @@ class Weighed:
     is_frozen: bool
     layers: tuple[Layer, ...]
     again: int
-    again_with: tuple[str, int]
     micro_batches: int
     specs: tuple[dict[str, tf.TensorSpec], object]
     replicas: int
     _run: Callable
     _code: Code
+    _outputs: Outputs
+    _length: int  # rows of an example
 
     @property
     def kept(self) -> int:
         """What is in memory from the first step to the last."""
         return self.weights + self.optimizer + self.averages
+
+    @property
+    def again_with(self) -> tuple[str, int]:
+        """The pattern for `config.train.remat` that would keep least, and how much more it would not keep for
+        one example; empty and 0 where none helps.
+        """
+        pattern, most = self._outputs.best_pattern()
+        less = most * self._length - self.again
+        return (pattern, less) if less > 0 else ("", 0)
 
     @property
     def gradients(self) -> int:
@@ -163,8 +171,6 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
     length = group.length if group else 1
     with naming_layer(code):  # a layer that says its shapes runs here for the first time
         forward, outputs = measures.forward_flops(model), Outputs(model)
-    again = outputs.not_kept(experiment.train.remat)
-    pattern, most = outputs.best_pattern()
     return Weighed(
         model=model,
         weights=bytes_of(model.variables),
@@ -176,12 +182,13 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
         or not all(each.trainable for each in model._flatten_layers()),
         flops=None if forward is None else float(measures.TRAINING * forward * length),
         layers=tuple(dataclasses.replace(each, outputs=each.outputs * length) for each in outputs.by_layer()),
-        again=again * length,
-        again_with=(pattern, (most - again) * length) if most > again else ("", 0),
+        again=outputs.not_kept(experiment.train.remat) * length,
         micro_batches=experiment.train.micro_batches,
         specs=specs,
         replicas=replicas,
         _code=code,
+        _outputs=outputs,
+        _length=length,
         _run=run if replicas == 1 else lambda *given: strategy.run(run, args=given),
     )
 

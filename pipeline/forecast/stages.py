@@ -42,7 +42,6 @@ _WORTHWHILE = 0.1  # of all outputs: what is less is not worth a recomputation
 _LEAST = {False: 2 / 3, True: 1 / 3}
 _MANY = 8  # times the memory: outputs from which a batch is first looked at in a part
 _SURELY = 4  # times the memory: what no compiler saves, by computing again or by sharing
-_RECKONED = "reckoned from"
 _GRAIN = 8  # a search looks at multiples of it
 _FULL = 1.0 + 1e-9  # share of memory of what does not fit by a hair
 
@@ -284,10 +283,10 @@ def _far_too_large(
         return None
     return Compiled(
         verdict=TOO_LARGE,
-        message=f"{_RECKONED} a compilation of {fewer:,} examples",
         peak_bytes=needed,
         limit_bytes=available,
         seconds=part.seconds,
+        reckoned_from=fewer,
     )
 
 
@@ -372,7 +371,8 @@ def _compilation(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
 
 
 def _reckoned(compiled: Compiled) -> str:
-    return f", {compiled.message}" if compiled.message.startswith(_RECKONED) else ""
+    fewer = compiled.reckoned_from
+    return f", reckoned from a compilation of {fewer:,} examples" if fewer else ""
 
 
 def _of_slice(weighed: Weighed, compiled: Compiled, *, batch: int) -> Stage:
@@ -518,7 +518,7 @@ def by_layer(forecast: Forecast, *, most: int) -> list[tuple[str, float]]:
     compiled = forecast.compiled
     if compiled is None or not compiled.cycles:
         return []
-    names = [each.name for each in forecast.weighed.layers]
+    names = {each.name for each in forecast.weighed.layers}
     total, found = sum(compiled.cycles.values()), {}
     for scope, cycles in compiled.cycles.items():
         name = layer_of(scope, names)

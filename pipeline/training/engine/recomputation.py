@@ -21,6 +21,7 @@ from keras.src.backend.common import get_autocast_scope, global_state
 from keras.src.backend.common.variables import AutocastScope
 
 from pipeline.base.errors import InputError
+from pipeline.base.values import require_matches
 from pipeline.training.engine import rows
 
 NOTHING_AGAIN = contextlib.nullcontext()
@@ -36,22 +37,14 @@ def layers_of(model: keras.Model, patterns: Sequence[str]) -> list[keras.layers.
     Raises:
       InputError: a pattern fits no layer.
     """
-    found, names, fitted = [], [], set()
+    found, names = [], set()
     waiting = [model]
     while waiting and patterns:
         for layer in waiting.pop()._flatten_layers(include_self=False, recursive=False):
-            names.append(layer.name)
-            fitting = {each for each in patterns if fnmatch.fnmatchcase(layer.name, each)}
-            fitted |= fitting
-            (found if fitting else waiting).append(layer)
-    for pattern in patterns:
-        if pattern not in fitted:
-            raise InputError(
-                _KEY,
-                received=f"{pattern!r}, which matches no layer",
-                expected=f"patterns of {', '.join(sorted(set(names)))}",
-                action="Correct it in the config file or on the command line; * stands for any characters.",
-            )
+            names.add(layer.name)
+            is_chosen = any(fnmatch.fnmatchcase(layer.name, each) for each in patterns)
+            (found if is_chosen else waiting).append(layer)
+    require_matches(patterns, sorted(names), key="train.remat", kind="layer")
     return list({id(each): each for each in found}.values())
 
 

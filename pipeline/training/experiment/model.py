@@ -16,6 +16,7 @@ import tensorflow as tf
 from models.registry import MODELS
 from pipeline.base.errors import InputError
 from pipeline.base.own_code import is_of_others, message_of, plain
+from pipeline.base.values import require_matches
 from pipeline.data.dataset.statistics import NumericSummary, SplitStatistics
 from pipeline.data.preprocessing.preprocess import LabelScale, ModelInputs, Preprocess, label_scale
 from pipeline.data.schema.feature_types import Label
@@ -340,15 +341,7 @@ def matching(
     Raises:
       InputError: a pattern matches none; `key` is its key in the config.
     """
-    paths = sorted(each.path for each in variables)
-    for pattern in patterns:
-        if not any(fnmatch.fnmatchcase(path, pattern) for path in paths):
-            raise InputError(
-                f"--config.{key}",
-                received=f"{pattern!r}, which matches no variable",
-                expected=f"patterns of {', '.join(paths)}",
-                action="Correct it in the config file or on the command line; * stands for any characters.",
-            )
+    require_matches(patterns, sorted(each.path for each in variables), key=key, kind="variable")
     return [each for each in variables if any(fnmatch.fnmatchcase(each.path, one) for one in patterns)]
 
 
