@@ -1,7 +1,6 @@
 """What holds for every test."""
 
 import contextlib
-import ctypes
 import gc
 import os
 import pathlib
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from pipeline.base import files
+from pipeline.base import files, process_memory
 from tests.shared import warm
 
 # A property test must not fail because the machine is busy.
@@ -60,8 +59,7 @@ def _memory_given_back(_kept_bytes: list[int]) -> Iterator[None]:
     if keras := sys.modules.get("keras"):
         keras.backend.clear_session(free_memory=False)
     if _resident_bytes() > _kept_bytes[0] + COLLECTED_BYTES:
-        gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)
+        process_memory.give_back()
         _kept_bytes[0] = _resident_bytes()
 
 

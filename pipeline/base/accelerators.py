@@ -136,8 +136,12 @@ def of_target(name: str) -> Accelerator | None:
 
 
 def chips_of(accelerator: Accelerator, shape: str) -> int | None:
-    """The chips of a topology such as 2x4; None where it is not one of this TPU's."""
+    """The chips of a topology such as 2x4; None where it is not one of this TPU's.
+
+    A slice is a single chip, or hosts of 2x2 chips; libtpu refuses any other.
+    """
     size = "[1-9][0-9]{0,3}"
     if not re.fullmatch("x".join([size] * accelerator.axes), shape):
         return None
-    return math.prod(map(int, shape.split("x")))
+    wide, high, *_ = sizes = list(map(int, shape.split("x")))
+    return None if (wide % 2 or high % 2) and sizes != [1] * accelerator.axes else math.prod(sizes)

@@ -20,7 +20,7 @@ from pipeline.training.experiment import model_code
 from pipeline.training.experiment import optimizer as optimizer_lib
 from pipeline.training.experiment.code import Code
 from pipeline.training.experiment.config import Experiment
-from pipeline.training.experiment.model import build_model, naming_layer
+from pipeline.training.experiment.model import fitted_model, naming_layer
 from pipeline.training.parity import subject as subject_lib
 from pipeline.training.parity.subject import Subject
 
@@ -44,6 +44,7 @@ class Weighed:
       again: what is computed again for one example, and so not kept.
       specs: a device's batch: names of inputs, then of targets, as `tf.TensorSpec`s of one example.
       replicas: devices among which a step is divided; each has a batch of its own.
+      notes: lines about how the model was fitted to the data.
     """
 
     model: keras.Model
@@ -59,6 +60,7 @@ class Weighed:
     micro_batches: int
     specs: tuple[dict[str, tf.TensorSpec], object]
     replicas: int
+    notes: tuple[str, ...]
     _run: Callable
     _code: Code
     _outputs: Outputs
@@ -144,13 +146,14 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
     keras.utils.clear_session(free_memory=False)
     strategy = SliceStrategy(replicas) if replicas > 1 else tf.distribute.get_strategy()
     with strategy.scope():
-        model = build_model(
+        fitted = fitted_model(
             experiment.model,
             schema=subject.schema,
             inputs=subject.stream.preprocess.inputs,
             precision=precision,
             scale=subject.learned,
         )
+        model = fitted.model
         model.optimizer = optimizer_lib.build(
             experiment.optimizer, model.trainable_variables, total_steps=_SOME_STEPS, precision=precision
         )
@@ -186,6 +189,7 @@ def weigh(experiment: Experiment, dataset: Dataset, *, precision: Precision, rep
         micro_batches=experiment.train.micro_batches,
         specs=specs,
         replicas=replicas,
+        notes=fitted.notes,
         _code=code,
         _outputs=outputs,
         _length=length,

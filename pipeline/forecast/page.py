@@ -14,11 +14,16 @@ _LAYERS = 8
 
 
 def head(
-    forecasts: Sequence[Forecast], rehearsal: Stage | None, *, about: Mapping[str, str] | None = None
+    forecasts: Sequence[Forecast],
+    rehearsal: Stage | None,
+    *,
+    told: Sequence[str] = (),
+    about: Mapping[str, str] | None = None,
 ) -> Section:
     """A row for each target.
 
     Args:
+      told: lines about the experiment, as training begins with them.
       about: what a page of last month must say of itself: command, day and versions.
     """
     rows = [
@@ -37,7 +42,7 @@ def head(
     parts = [Table(header=header, rows=rows, numbers={2}), Note(text=ESTIMATE)]
     if about:
         parts.append(Note(text=f"Made on {about['day']} with {about['versions']}, by: {about['command']}"))
-    return Section(title="Preflight", parts=[*(_lines([rehearsal]) if rehearsal else ()), *parts])
+    return Section(title="Preflight", parts=[*told, *(_lines([rehearsal]) if rehearsal else ()), *parts])
 
 
 def section(forecast: Forecast) -> Section:
@@ -75,11 +80,17 @@ def section(forecast: Forecast) -> Section:
 
 
 def as_json(
-    forecasts: Sequence[Forecast], rehearsal: Stage | None, plan: Mapping, *, about: Mapping[str, str]
+    forecasts: Sequence[Forecast],
+    rehearsal: Stage | None,
+    plan: Mapping,
+    *,
+    told: Sequence[str] = (),
+    about: Mapping[str, str],
 ) -> dict:
     return {
         "note": ESTIMATE,
         "about": about,
+        "told": list(told),
         "rehearsal": _stage(rehearsal) if rehearsal else None,
         "plan": plan,
         "targets": [

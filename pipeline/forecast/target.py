@@ -55,9 +55,11 @@ def _target(text: str) -> Target:
     chips = accelerators.chips_of(accelerator, shape)
     if chips is None:
         axes = accelerator.axes
-        example = "x".join("2" * axes)
+        one, many = ("x".join([size] * axes) for size in "12")
         raise _wrong(
-            text, f"a topology of {axes} axes, as in {name}:{example}", "See the cloud's list of slices."
+            text,
+            f"a topology of {axes} axes: {name}:{one} for a chip, or hosts of 2x2 chips, as in {name}:{many}",
+            "See the cloud's list of slices.",
         )
     return Target(
         name=text,

@@ -507,6 +507,11 @@ def test_the_least_time_of_a_gpu_holds_only_what_any_step_computes(plain, is_fro
     assert found.band.low == pytest.approx(needed * of_one * (1 << 24) / 121e12)
 
 
+def test_a_forecast_tells_what_the_model_leaves_unused_as_training_does(plain):
+    assert any(each.startswith("unused ") for each in plain.notes), plain.notes
+    assert plain.notes[-1] in terminal.render([page.head([], None, told=plain.notes)])
+
+
 @pytest.mark.parametrize(("rate", "is_good"), [(0.1, True), (3e38, False)])
 def test_two_steps_say_which_weight_is_no_number(tmp_path, rate, is_good):
     dataset, config = write_small_dataset(tmp_path / "tiny"), small_config()
@@ -542,7 +547,7 @@ def test_two_steps_for_which_memory_is_missing_are_left_out_with_both_sizes(tmp_
         experiment, dataset, tf.distribute.get_strategy(), weighed=weighed, free_bytes=4 << 30
     )
     assert (found.verdict, found.is_good) == ("left out: too little memory", None)
-    assert "5.6 GiB here, and 4.0 GiB are free" in found.findings[0].text
+    assert "5.8 GiB here, and 4.0 GiB are free" in found.findings[0].text
 
 
 def test_only_answers_on_the_program_are_kept_and_none_that_cannot_be_written(monkeypatch, tmp_path):

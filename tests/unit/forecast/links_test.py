@@ -41,7 +41,7 @@ def test_a_torus_has_two_links_an_axis():
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        ("v5e:1x2", 1),
+        ("v5e:2x2", 2),
         ("v5e:8x16", 3),  # the longer axis is a ring
         ("v6e:16x16", 4),
         ("v5p:2x2x1", 2),

@@ -25,7 +25,9 @@ def test_a_slice_has_devices_and_a_topology(name, accelerator, devices, topology
     ("name", "message"),
     [
         ("v8e:2x4", "one of b200"),
-        ("v5e", "a topology of 2 axes, as in v5e:2x2"),
+        ("v5e", "a topology of 2 axes: v5e:1x1 for a chip"),
+        ("v5e:3x3", "hosts of 2x2 chips, as in v5e:2x2"),
+        ("v4:1x2x1", "hosts of 2x2 chips"),
         ("v5e:2x2x1", "a topology of 2 axes"),
         ("v5p:2x2", "a topology of 3 axes"),
         ("v5e:0x4", "a topology"),
