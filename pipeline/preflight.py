@@ -39,7 +39,7 @@ from collections.abc import Sequence
 import psutil
 from absl import flags
 
-from pipeline.base import files, process_memory
+from pipeline.base import files
 from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
@@ -111,7 +111,6 @@ COMMAND = Command(
     config_keys=lambda: config.keys_of(base),
 )
 EXIT_SPEAKS_AGAINST = 1
-_REPLICAS = 2
 _FEED_SECONDS = 1.0  # how long each stage of the input pipeline is measured
 
 
@@ -121,27 +120,24 @@ def main(argv: Sequence[str]) -> int:
     targets, cache = target_lib.targets_of(_TARGET.value), _cache()
     dataset = window.open_window(_DATASET.value)
     resolved = defaults.resolve(_CONFIG.value.to_dict(), dataset)
-    experiment = config_lib.parse(resolved.values, config_file=flags.FLAGS["config"].config_filename)
+    config_file = flags.FLAGS["config"].config_filename
+    experiment = config_lib.parse(resolved.values, config_file=config_file)
     batches = [
         (each, _batch(batch, each)) for each in targets for batch in _batches(experiment.data.global_batch)
     ]
-    # oneDNN's allocator would keep the peak of the two steps: of GPT-2 8.6 GiB, now 0.1.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
     from pipeline.feed import scaling
-    from pipeline.forecast import compiler, host_feed, lowering, page, plan, stages
+    from pipeline.forecast import compiler, host_feed, lowering, page, plan, rehearsal, stages
     from pipeline.report import html, terminal
-    from pipeline.training.engine import strategy
     from pipeline.training.engine.precision import Precision
     from pipeline.training.run import feed
 
     prices = plan.read_prices(pathlib.Path(_PRICES.value)) if _PRICES.value else None
     if any(each.accelerator.is_tpu for each in targets):
         compiler.require_installed()
-    replicas = strategy.create("mirrored", logical_devices=_REPLICAS)  # first: it splits the processor
     certificate = None
     if _FEED.value:
         certificate, _ = feed.certify(
@@ -153,16 +149,18 @@ def main(argv: Sequence[str]) -> int:
         precision = Precision(policy=policy, reason="asked for")
         return lowering.weigh(experiment, dataset, precision=precision, replicas=replicas)
 
-    rehearsal = None
+    told = (*resolved.lines, *_batches_told(experiment), *weighed(_policy(targets[0])).notes)
+    if told:
+        print(terminal.broken("\n".join(told)) + "\n", flush=True)
+    rehearsed = None
     if _REHEARSE.value:
-        rehearsal = stages.rehearse(
-            experiment,
-            dataset,
-            replicas,
+        rehearsed = rehearsal.rehearse(
+            resolved.values,
+            _DATASET.value,
+            config_file=config_file,
             weighed=weighed(_policy(targets[0])),
             free_bytes=psutil.virtual_memory().available,
         )
-        process_memory.give_back()  # the compiler, and whoever works here, need it for minutes
     found = []
     for each, batch in batches:
         policy = _policy(each)
@@ -198,17 +196,16 @@ def main(argv: Sequence[str]) -> int:
             today=today,
         )
     ]
-    told = (*resolved.lines, *weighed(_policy(targets[0])).notes)
-    print(terminal.render([page.head(found, rehearsal, told=told), *sections]))
+    print(terminal.render([page.head(found, rehearsed), *sections]))
     if _HTML.value:
-        top = page.head(found, rehearsal, told=told, about=about)
+        top = page.head(found, rehearsed, told=told, about=about)
         files.write_bytes(_HTML.value, html.page(top, [*sections, *map(page.section, found)]).encode())
     if _JSON.value:
         files.write_json(
             _JSON.value,
-            page.as_json(found, rehearsal, plan.as_json(plans, prices), told=told, about=about),
+            page.as_json(found, rehearsed, plan.as_json(plans, prices), told=told, about=about),
         )
-    is_good = all(each.is_good for each in found) and (rehearsal is None or rehearsal.is_good is not False)
+    is_good = all(each.is_good for each in found) and (rehearsed is None or rehearsed.is_good is not False)
     return 0 if is_good else EXIT_SPEAKS_AGAINST
 
 
@@ -249,6 +246,14 @@ def _batches(of_config: int) -> list[int]:
                 action="Correct the flag.",
             )
     return list(dict.fromkeys(map(int, _BATCH.value))) or [of_config]
+
+
+def _batches_told(experiment: config_lib.Experiment) -> tuple[str, ...]:
+    if not _BATCH.value:
+        return ()
+    given = ", ".join(f"{each:,}" for each in _batches(0))
+    of_config = f"{experiment.data.global_batch:,}"
+    return (f"batch      {given} by --batch; the run has as many examples as with the config's {of_config}",)
 
 
 def _policy(target: target_lib.Target) -> str:

@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import contextlib
+import ctypes
 import gc
 import os
 import pathlib
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from pipeline.base import files, process_memory
+from pipeline.base import files
 from tests.shared import warm
 
 # A property test must not fail because the machine is busy.
@@ -59,7 +60,8 @@ def _memory_given_back(_kept_bytes: list[int]) -> Iterator[None]:
     if keras := sys.modules.get("keras"):
         keras.backend.clear_session(free_memory=False)
     if _resident_bytes() > _kept_bytes[0] + COLLECTED_BYTES:
-        process_memory.give_back()
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
         _kept_bytes[0] = _resident_bytes()
 
 

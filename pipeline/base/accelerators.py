@@ -138,7 +138,7 @@ def of_target(name: str) -> Accelerator | None:
 def chips_of(accelerator: Accelerator, shape: str) -> int | None:
     """The chips of a topology such as 2x4; None where it is not one of this TPU's.
 
-    A slice is a single chip, or hosts of 2x2 chips; libtpu refuses any other.
+    A slice is a single chip, or hosts of 2x2 chips; as forecasts ask libtpu, it refuses any other.
     """
     size = "[1-9][0-9]{0,3}"
     if not re.fullmatch("x".join([size] * accelerator.axes), shape):

@@ -48,13 +48,6 @@ def keep_freed(environment: Mapping[str, str] = os.environ) -> bool:
     return bool(largest and mallopt(_TRIM_THRESHOLD, KEPT_BYTES) and mallopt(_TOP_PAD, HEAP_BYTES))
 
 
-def give_back() -> None:
-    """Collects what is unused, and gives freed memory to the kernel, where the C library is GNU's."""
-    gc.collect()
-    if is_glibc():
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """Turns garbage collection off inside the block, for code that makes many objects that stay."""

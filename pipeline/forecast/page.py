@@ -1,5 +1,6 @@
 """Forecasts as sections, for the terminal, a page and JSON."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.forecast.stages import LARGEST, Band, Forecast, Stage, by_layer, memory_by_layer
@@ -23,7 +24,7 @@ def head(
     """A row for each target.
 
     Args:
-      told: lines about the experiment, as training begins with them.
+      told: lines about the experiment, as training begins with them; each has a name before two spaces.
       about: what a page of last month must say of itself: command, day and versions.
     """
     rows = [
@@ -40,9 +41,11 @@ def head(
     ]
     header = ["target", "", "batch", "memory of a device", "a step", "MFU", "largest batch of a device"]
     parts = [Table(header=header, rows=rows, numbers={2}), Note(text=ESTIMATE)]
+    words = [re.split(r" {2,}", each, maxsplit=1) for each in told]
+    lines = [Facts(items=words) if told else None, *(_lines([rehearsal]) if rehearsal else ())]
     if about:
         parts.append(Note(text=f"Made on {about['day']} with {about['versions']}, by: {about['command']}"))
-    return Section(title="Preflight", parts=[*told, *(_lines([rehearsal]) if rehearsal else ()), *parts])
+    return Section(title="Preflight", parts=[*lines, *parts])
 
 
 def section(forecast: Forecast) -> Section:

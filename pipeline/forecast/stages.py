@@ -11,11 +11,7 @@ import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 
-import numpy as np
-import tensorflow as tf
-
 from pipeline.base.errors import InputError
-from pipeline.data.dataset.manifest import Dataset
 from pipeline.forecast import compiler, links, lint
 from pipeline.forecast.compiler import FITS, TOO_LARGE, Compiled
 from pipeline.forecast.layers import layer_of
@@ -24,16 +20,8 @@ from pipeline.forecast.lowering import Program, Weighed
 from pipeline.forecast.target import Target
 from pipeline.report import formats
 from pipeline.report.section import Finding
-from pipeline.training.experiment import model_code
-from pipeline.training.experiment.config import Experiment
-from pipeline.training.experiment.model import naming_layer
-from pipeline.training.parity import subject as subject_lib
-from pipeline.training.parity import updates
 
 DATA_PARALLEL, SUMS = "data-parallel", "sums over devices"  # names of stages
-_REHEARSED = 2  # steps
-_EXAMPLES = 16  # examples of a step: a processor would take long for the batch of a slice
-_GRAPH_BYTES = 250e6  # of two steps: what their graph takes in any case
 _RESERVE = 0.9  # a program may take this part of a GPU's memory: the driver and libraries take the rest
 LARGEST = 1 << 20  # examples of a device, beyond which a search does not go
 _SHORTEST = 1e-5  # seconds of products that say something of a GPU's step: starting one kernel takes as long
@@ -108,60 +96,6 @@ class Forecast:
         if self.compiled and self.compiled.flops and not self.compiled.loops:
             return self.compiled.flops
         return (self.weighed.flops or 0.0) * self.batch
-
-
-def rehearse(
-    experiment: Experiment,
-    dataset: Dataset,
-    replicas: tf.distribute.Strategy,
-    *,
-    weighed: Weighed,
-    free_bytes: int,
-) -> Stage:
-    """Two real steps on two logical replicas of this machine's processor, in float32 and without dropout.
-
-    Where they would take more memory than is free, no step runs: the system would kill the process.
-    """
-    name = "two steps"
-    if (wanted := rehearsal_bytes(weighed)) > free_bytes:
-        free = formats.size(free_bytes)
-        finding = Finding(
-            text=f"They would take about {formats.size(wanted)} here, and {free} are free.",
-            advice="Run this on a machine with more memory, or train two steps of a smaller model.",
-        )
-        return Stage(name=name, verdict="left out: too little memory", is_good=None, findings=(finding,))
-    smaller = dataclasses.replace(experiment.data, global_batch=_EXAMPLES)
-    subject = subject_lib.of_experiment(dataclasses.replace(experiment, data=smaller), dataset)
-    batches = subject.batches(_REHEARSED)
-    try:
-        with naming_layer(model_code.locate(experiment.model)):
-            model, run = updates.steps(subject, batches, strategy=replicas, micro_batches=1)
-            run()
-    except InputError as error:
-        return Stage(name=name, verdict=str(error), is_good=False)
-    broken = [each.path for each in model.trainable_variables if not np.isfinite(each).all()]
-    if broken:
-        finding = Finding(
-            text=f"After {_REHEARSED} steps {broken[0]} is no finite number.",
-            advice="Lower the learning rate, or look for extreme values; pipeline.train names the rows.",
-        )
-        return Stage(name=name, verdict="a weight is not finite", is_good=False, findings=(finding,))
-    return Stage(
-        name=name,
-        verdict=f"{_REHEARSED} steps of {_EXAMPLES} examples on two replicas of this processor",
-    )
-
-
-def rehearsal_bytes(weighed: Weighed) -> float:
-    """Memory that the two steps take, about: what two replicas keep, what the update of the largest weights
-    needs besides, and half of all outputs: the other half is not kept for the backward pass.
-
-    Measured peaks were 0.7 to 1.3 times this: BERT-tiny, DistilBERT, GPT-2, Qwen2.5, ViT-S/16, Whisper base,
-    and a table of a million rows with AdamW and with SGD; 1.6 for MobileNetV2, whose peak was 1.8 GiB.
-    """
-    largest = max((each.weights for each in weighed.layers), default=0)
-    of_replicas = 2 * (weighed.kept + weighed.gradients + largest)
-    return _GRAPH_BYTES + of_replicas + weighed.layer_outputs(_EXAMPLES) / 2
 
 
 def forecast(

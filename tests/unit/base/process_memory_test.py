@@ -62,28 +62,6 @@ def test_what_is_freed_is_allocated_again_without_the_kernel():
     assert pages_of("quiet") < of_all // 100  # as the commands do
 
 
-# Keeps 500 MB of freed blocks, between blocks that are in use; prints the process's memory before and after
-# it gives them back, in bytes.
-GIVEN_BACK = """
-import psutil
-from pipeline.base import process_memory
-
-assert process_memory.keep_freed()
-blocks = [bytearray(1 << 20) for _ in range(1_000)]
-del blocks[::2]
-print(psutil.Process().memory_info().rss)
-process_memory.give_back()
-print(psutil.Process().memory_info().rss)
-"""
-
-
-@needs_glibc
-def test_kept_memory_can_be_given_back():
-    told = subprocess.run([sys.executable, "-c", GIVEN_BACK], check=True, capture_output=True, text=True)
-    before, after = map(int, told.stdout.split())
-    assert before - after > 400 << 20
-
-
 @pytest.mark.parametrize(
     "environment",
     [

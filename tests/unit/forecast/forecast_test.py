@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import select
+import signal
 import subprocess
 import sys
 
@@ -18,7 +19,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.forecast import compiler, lint, lowering, page, stages
+from pipeline.forecast import compiler, lint, lowering, page, rehearsal, stages
 from pipeline.forecast.compiler import FITS, TOO_LARGE, Compiled
 from pipeline.forecast.lowering import Program, Weighed
 from pipeline.forecast.target import targets_of
@@ -84,6 +85,34 @@ class AsArrayOfShape(AsArray):
 
     def compute_output_shape(self, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return shape
+
+
+class ChannelsFirst(keras.layers.Layer):
+    """Has a convolution whose gradient a processor has only with oneDNN; else TensorFlow names no line."""
+
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.convolution = keras.layers.Conv2D(1, 3, data_format="channels_first", padding="same")
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(self.convolution(tf.reshape(x, [-1, 1, 8, 8])), [-1, 64])
+
+
+class Killed(keras.layers.Layer):
+    """Is killed while the step is traced, as the system does where memory is short."""
+
+    number = signal.SIGKILL
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        if not isinstance(x, keras.KerasTensor):
+            os.kill(os.getpid(), self.number)
+        return x
+
+
+class Aborting(Killed):
+    """Ends by an abort, as libraries do."""
+
+    number = signal.SIGABRT
 
 
 class Distinct(keras.layers.Layer):
@@ -509,32 +538,50 @@ def test_the_least_time_of_a_gpu_holds_only_what_any_step_computes(plain, is_fro
 
 def test_a_forecast_tells_what_the_model_leaves_unused_as_training_does(plain):
     assert any(each.startswith("unused ") for each in plain.notes), plain.notes
-    assert plain.notes[-1] in terminal.render([page.head([], None, told=plain.notes)])
+    _, what = plain.notes[-1].split(maxsplit=1)
+    assert f"unused  {what}" in terminal.render([page.head([], None, told=plain.notes)])
 
 
 @pytest.mark.parametrize(("rate", "is_good"), [(0.1, True), (3e38, False)])
 def test_two_steps_say_which_weight_is_no_number(tmp_path, rate, is_good):
     dataset, config = write_small_dataset(tmp_path / "tiny"), small_config()
     config.optimizer.learning_rate = rate
-    experiment = parsed(config)
-    weighed = lowering.weigh(experiment, dataset, precision=BFLOAT16)
-    found = stages.rehearse(
-        experiment, dataset, tf.distribute.get_strategy(), weighed=weighed, free_bytes=1 << 40
-    )
+    found = rehearsal.two_steps(parsed(config), dataset, tf.distribute.get_strategy())
     assert found.is_good == is_good, found
     assert is_good or "is no finite number" in found.findings[0].text
 
 
-def test_two_steps_name_the_line_that_fails(dataset, plain):
+def test_two_steps_name_the_line_that_fails(dataset):
     config = small_config()
     with config.unlocked():
         config.model = {"name": f"{__name__}:network", "layer": "AsArrayOfShape"}
-    found = stages.rehearse(
-        parsed(config), dataset, tf.distribute.get_strategy(), weighed=plain, free_bytes=1 << 40
-    )
+    found = rehearsal.two_steps(parsed(config), dataset, tf.distribute.get_strategy())
     source, first = inspect.getsourcelines(AsArray)
     line = first + next(number for number, text in enumerate(source) if "np.asarray" in text)
     assert found.is_good is False and f"{pathlib.Path(__file__).name}, line {line}." in found.verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("layer", "verdict", "is_good"),
+    [
+        ("Nothing", "2 steps of 16 examples on two replicas", True),
+        ("ChannelsFirst", "InvalidArgumentError: ", False),
+        ("Killed", "left out: the system ended them", None),
+        ("Aborting", "their process had an end by SIGABRT", False),
+    ],
+)
+def test_two_steps_have_a_process_of_their_own_and_a_verdict_however_it_ends(
+    dataset, plain, monkeypatch, layer, verdict, is_good
+):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    config = small_config()
+    with config.unlocked():
+        config.model = {"name": f"{__name__}:network", "layer": layer}
+    found = rehearsal.rehearse(
+        config.to_dict(), [str(dataset.directory)], config_file="", weighed=plain, free_bytes=1 << 40
+    )
+    assert (found.verdict[: len(verdict)], found.is_good) == (verdict, is_good), found
 
 
 def test_two_steps_for_which_memory_is_missing_are_left_out_with_both_sizes(tmp_path):
@@ -542,10 +589,7 @@ def test_two_steps_for_which_memory_is_missing_are_left_out_with_both_sizes(tmp_
     weighed = dataclasses.replace(
         lowering.weigh(experiment, dataset, precision=BFLOAT16), weights=10**9, optimizer=2 * 10**9
     )
-    assert stages.rehearsal_bytes(weighed) > 6e9
-    found = stages.rehearse(
-        experiment, dataset, tf.distribute.get_strategy(), weighed=weighed, free_bytes=4 << 30
-    )
+    found = rehearsal.rehearse({}, [], config_file="", weighed=weighed, free_bytes=4 << 30)
     assert (found.verdict, found.is_good) == ("left out: too little memory", None)
     assert "5.8 GiB here, and 4.0 GiB are free" in found.findings[0].text
 
