@@ -6,10 +6,10 @@ import os
 import pathlib
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 # Fields of /proc/<pid>/stat after the command's name.
-_STATE, _SESSION, _TIMES = 0, 3, slice(11, 15)  # times: own and of children that have ended
+_STATE, _PARENT, _SESSION, _TIMES = 0, 1, 3, slice(11, 15)  # times: own and of children that have ended
 ANSWERED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a command of ours, in one line
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
@@ -31,9 +31,12 @@ def cpu_seconds(leader: int) -> float:
 
 
 def memory_bytes(leader: int) -> int:
-    """Resident memory of a session's processes; what several map counts for each."""
-    found = 0
-    for pid in _alive(leader):
+    """Resident memory of a session's processes, and of their children in sessions of their own; what several
+    map counts for each.
+    """
+    found, own = 0, set(_alive(leader))
+    children = (pid for pid, fields in _all() if int(fields[_PARENT]) in own)
+    for pid in own.union(children):
         with contextlib.suppress(OSError):  # it has ended
             found += int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
     return found
@@ -77,9 +80,13 @@ def _alive(leader: int) -> list[int]:
 
 def _session(leader: int, *, after: int = 0) -> dict[int, list[str]]:
     """The fields of /proc/PID/stat of each process of a session whose id is not below `after`."""
+    return {pid: fields for pid, fields in _all(after=after) if int(fields[_SESSION]) == leader}
+
+
+def _all(*, after: int = 0) -> Iterator[tuple[int, list[str]]]:
     pids = (int(path.name) for path in pathlib.Path("/proc").iterdir() if path.name.isdigit())
     found = ((pid, _stat(pid)) for pid in pids if pid >= after)
-    return {pid: fields for pid, fields in found if fields and int(fields[_SESSION]) == leader}
+    return ((pid, fields) for pid, fields in found if fields)
 
 
 def _stat(pid: int) -> list[str] | None:
