@@ -149,7 +149,8 @@ def main(argv: Sequence[str]) -> int:
         precision = Precision(policy=policy, reason="asked for")
         return lowering.weigh(experiment, dataset, precision=precision, replicas=replicas)
 
-    told = (*resolved.lines, *_batches_told(experiment), *weighed(_policy(targets[0])).notes)
+    first = weighed(_policy(targets[0]))
+    told = (*resolved.lines, *_batches_told(experiment), *first.notes)
     if told:
         print(terminal.broken("\n".join(told)) + "\n", flush=True)
     rehearsed = None
@@ -158,7 +159,7 @@ def main(argv: Sequence[str]) -> int:
             resolved.values,
             _DATASET.value,
             config_file=config_file,
-            weighed=weighed(_policy(targets[0])),
+            weighed=first,
             free_bytes=psutil.virtual_memory().available,
         )
     found = []

@@ -143,5 +143,6 @@ def chips_of(accelerator: Accelerator, shape: str) -> int | None:
     size = "[1-9][0-9]{0,3}"
     if not re.fullmatch("x".join([size] * accelerator.axes), shape):
         return None
-    wide, high, *_ = sizes = list(map(int, shape.split("x")))
-    return None if (wide % 2 or high % 2) and sizes != [1] * accelerator.axes else math.prod(sizes)
+    sizes = [int(size) for size in shape.split("x")]
+    is_of_hosts = sizes[0] % 2 == sizes[1] % 2 == 0
+    return math.prod(sizes) if is_of_hosts or math.prod(sizes) == 1 else None

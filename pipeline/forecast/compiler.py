@@ -191,7 +191,7 @@ def _in_process(
     lines = ended.stdout.decode(errors="replace").strip().splitlines()
     if ended.returncode or not lines:
         reason = f"exit code {ended.returncode}" if ended.returncode >= 0 else f"signal {-ended.returncode}"
-        said = _last_words(ended.stderr.decode(errors="replace"))
+        said = last_words(ended.stderr.decode(errors="replace"))
         return Compiled(verdict=ENDED, message=f"{reason}: {said}")
     return Compiled(**json.loads(lines[-1]))
 
@@ -200,7 +200,7 @@ _CAUSE = re.compile(r"\*\*\* SIG|Check fail|^F\d{4} |Error: ")
 _PREFIX = re.compile(r"^[IWEF]\d{4} \S+ +\d+ \S+\] ")
 
 
-def _last_words(said: str) -> str:
+def last_words(said: str) -> str:
     """The line that names the cause of a process's end, or else its last one."""
     lines = [line for line in said.splitlines() if line.strip()]
     causes = [line for line in lines if _CAUSE.search(line)]

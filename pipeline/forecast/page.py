@@ -1,6 +1,5 @@
 """Forecasts as sections, for the terminal, a page and JSON."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.forecast.stages import LARGEST, Band, Forecast, Stage, by_layer, memory_by_layer
@@ -12,6 +11,7 @@ ESTIMATE = (
     "hardware."
 )
 _LAYERS = 8
+_NAME = 11  # letters of such a line that hold its name, such as `validation `
 
 
 def head(
@@ -24,7 +24,7 @@ def head(
     """A row for each target.
 
     Args:
-      told: lines about the experiment, as training begins with them; each has a name before two spaces.
+      told: lines about the experiment, as training begins with them; each has a name first.
       about: what a page of last month must say of itself: command, day and versions.
     """
     rows = [
@@ -41,8 +41,8 @@ def head(
     ]
     header = ["target", "", "batch", "memory of a device", "a step", "MFU", "largest batch of a device"]
     parts = [Table(header=header, rows=rows, numbers={2}), Note(text=ESTIMATE)]
-    words = [re.split(r" {2,}", each, maxsplit=1) for each in told]
-    lines = [Facts(items=words) if told else None, *(_lines([rehearsal]) if rehearsal else ())]
+    named = [(each[:_NAME].strip(), each[_NAME:]) for each in told]
+    lines = [Facts(items=named) if told else None, *(_lines([rehearsal]) if rehearsal else ())]
     if about:
         parts.append(Note(text=f"Made on {about['day']} with {about['versions']}, by: {about['command']}"))
     return Section(title="Preflight", parts=[*lines, *parts])
@@ -87,7 +87,7 @@ def as_json(
     rehearsal: Stage | None,
     plan: Mapping,
     *,
-    told: Sequence[str] = (),
+    told: Sequence[str],
     about: Mapping[str, str],
 ) -> dict:
     return {

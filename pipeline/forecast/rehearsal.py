@@ -27,6 +27,7 @@ from pipeline.base.errors import InputError
 from pipeline.base.values import Values
 from pipeline.data.dataset import window
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.forecast import compiler
 from pipeline.forecast.lowering import Weighed
 from pipeline.forecast.stages import Stage
 from pipeline.report import formats
@@ -72,7 +73,8 @@ def rehearse(
         if code == 0:
             answer = json.loads((folder / _ANSWER).read_bytes())
             return Stage(**{**answer, "findings": tuple(Finding(**each) for each in answer["findings"])})
-        why = child.why_failed(code, log=folder / _LOG)
+        said = compiler.last_words((folder / _LOG).read_text(errors="replace"))
+        why = child.why_failed(code, log=folder / _LOG) if code < 0 else f"exit code {code}: {said}"
     if code == -signal.SIGKILL:
         return _left_out("the system ended them", "It does so where memory is short.")
     return Stage(name=NAME, verdict=f"their process had {why}", is_good=False)

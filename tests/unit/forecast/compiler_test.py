@@ -59,11 +59,11 @@ def test_the_last_words_of_a_compiler_are_the_cause_and_not_what_follows_it():
     @     0x7fb27da0cfd3       1888  FailureSignalHandler()
 E1129 20:31:19.258202   12576 process_state.cc:708] RAW: Raising signal 11 with default behavior
 """
-    assert compiler._last_words(said).startswith("*** SIGSEGV STACK OVERFLOW received")
-    assert compiler._last_words("F1129 20:31:19.2 12576 hlo.cc:7] Check failed: no layout") == (
+    assert compiler.last_words(said).startswith("*** SIGSEGV STACK OVERFLOW received")
+    assert compiler.last_words("F1129 20:31:19.2 12576 hlo.cc:7] Check failed: no layout") == (
         "Check failed: no layout"
     )
-    assert compiler._last_words("\n") == "it said nothing"
+    assert compiler.last_words("\n") == "it said nothing"
 
 
 def test_missing_packages_are_named_with_what_brings_them(monkeypatch):

@@ -115,6 +115,16 @@ class Aborting(Killed):
     number = signal.SIGABRT
 
 
+class Leaving(Killed):
+    """Ends the process in order."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        if not isinstance(x, keras.KerasTensor):
+            print("farewell", flush=True)
+            os._exit(3)
+        return x
+
+
 class Distinct(keras.layers.Layer):
     """Keeps the different numbers of a batch."""
 
@@ -542,6 +552,11 @@ def test_a_forecast_tells_what_the_model_leaves_unused_as_training_does(plain):
     assert f"unused  {what}" in terminal.render([page.head([], None, told=plain.notes)])
 
 
+def test_a_name_that_fills_its_column_is_one_too():
+    line = "validation train[90%:], as the dataset has no such split"
+    assert "validation  train[90%:], as" in terminal.render([page.head([], None, told=[line])])
+
+
 @pytest.mark.parametrize(("rate", "is_good"), [(0.1, True), (3e38, False)])
 def test_two_steps_say_which_weight_is_no_number(tmp_path, rate, is_good):
     dataset, config = write_small_dataset(tmp_path / "tiny"), small_config()
@@ -569,6 +584,7 @@ def test_two_steps_name_the_line_that_fails(dataset):
         ("ChannelsFirst", "InvalidArgumentError: ", False),
         ("Killed", "left out: the system ended them", None),
         ("Aborting", "their process had an end by SIGABRT", False),
+        ("Leaving", "their process had exit code 3: farewell", False),
     ],
 )
 def test_two_steps_have_a_process_of_their_own_and_a_verdict_however_it_ends(
